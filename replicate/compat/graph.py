@@ -22,6 +22,7 @@ except ImportError:  # TensorFlow 2.12 and older
 
 # Types of operations by which a value, or the memory of a variable, enters a loop.
 ENTER = frozenset(["Enter", "RefEnter"])
+EXIT = frozenset(["Exit", "RefExit"])
 
 
 @contextlib.contextmanager
@@ -116,6 +117,15 @@ def runs_in_rounds(op: tf.Operation) -> bool:
 def is_in_control_flow(op: tf.Operation) -> bool:
     """Whether an operation belongs to a `cond` or `while_loop` body of TensorFlow 1."""
     return op._get_control_flow_context() is not None
+
+
+def is_outside(op: tf.Operation) -> bool:
+    """Whether an operation is in no `cond` or `while_loop` of TensorFlow 1, or at a loop's border.
+
+    An `Enter` of the outermost loop may wait for others outside of it, and these for its `Exit`.
+    """
+    flow = op._get_control_flow_context()
+    return flow is None or (op.type in ENTER | EXIT and flow.outer_context is None)
 
 
 def loops_of(op: tf.Operation) -> list[tuple[str, int]]:

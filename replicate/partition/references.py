@@ -8,7 +8,7 @@ the values from before it, as with resource variables.
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -36,10 +36,14 @@ def read_before_written(fetches: Sequence[Any]) -> None:
     writes = [op for op in running if state.assigns(op) and _is_reference(op.inputs[0])]
     begun = sorted({_begins(op) for op in writes} - {None}, key=graph_lib.id_of)
     later = followers(begun, known)  # Reads after a write, which must not come before it.
+    reads = [
+        op
+        for op in (running - later if begun else ())
+        if op.type not in op_types.SAME_MEMORY | _LOOPS and any(map(_has_memory, op.inputs))
+    ]
     by_device: dict[str, list[Any]] = {}
-    for op in running - later if begun else ():
-        if op.type not in op_types.SAME_MEMORY | _LOOPS and any(map(_has_memory, op.inputs)):
-            by_device.setdefault(op.device, []).append(op)
+    for op in _outside(reads, known) - later:
+        by_device.setdefault(op.device, []).append(op)
     if not by_device:
         return
     with graph_lib.outside_of_scopes(begun[0].graph), tf.name_scope(_SCOPE):
@@ -49,10 +53,36 @@ def read_before_written(fetches: Sequence[Any]) -> None:
         graph_lib.add_control_inputs(op, [read])
 
 
+def _outside(reads: Sequence[Any], known: Mapping[Any, Sequence[Any]]) -> set[Any]:
+    """Returns operations to wait for: reads, and what leaves the conditions and loops of others.
+
+    Nothing outside can wait for an operation in a loop, and what waits for one in a branch does not
+    run if the other branch is taken. The results of the condition always do.
+    """
+    inside = [op for op in reads if not graph_lib.is_outside(op)]
+    found = set(reads).difference(inside)
+    if inside:
+        # A branch may have several results, of which only some take what was read.
+        within = followers(inside, {op: known[op] for op in known if not _leaves(op, known)})
+        found |= {op for op in known if _leaves(op, known) and not within.isdisjoint(known[op])}
+    return found
+
+
+def _leaves(op: Any, known: Mapping[Any, Sequence[Any]]) -> bool:
+    """Whether an operation is outside of control flow, but takes a tensor that is inside."""
+    return graph_lib.is_outside(op) and not all(map(graph_lib.is_outside, known[op]))
+
+
 def _begins(write: Any) -> Any:
-    """Returns the operation that has to wait: a write, or the predicate of the branch it is in."""
-    if not graph_lib.is_in_control_flow(write):
+    """Returns the operation that has to wait: a write, or where its branch or loop begins."""
+    if graph_lib.is_outside(write):
         return write
+    handle, entered = write.inputs[0], None
+    while handle.op.inputs:
+        entered = handle.op if handle.op.type in _LOOPS else entered
+        handle = handle.op.inputs[0]
+    if entered is not None and graph_lib.is_outside(entered):
+        return entered
     choices = graph_lib.predicates(write)
     return choices[-1].op if choices else None
 

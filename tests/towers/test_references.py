@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import contract
 import replicate
 from bodies import TRAIN, build, control_flow, spec
 
@@ -112,3 +113,60 @@ def test_nothing_is_written_before_all_towers_have_read_it(model, num_towers, pe
                     assert reader in waits[writer] or writer in begun, (reader.name, writer.name)
                     of_towers.add(reader.name.split("/")[0])
     assert {f"tower_{index}" for index in range(per_tower, num_towers)} <= of_towers
+
+
+def chosen_by_rows(x):
+    """One branch reads a variable; in steps that take the other, updates happen all the same."""
+    scale = reference("scale", [4], initializer=tf.ones_initializer(), trainable=False)
+    x = tf.cond(tf.reduce_mean(x) > 0, lambda: x * scale.read_value(), lambda: 1.0 * x)
+    loss = tf.reduce_mean((x @ reference("w", [4, 1])) ** 2)
+    return loss, minimized(loss)
+
+
+def chosen_by_step(x):
+    half = reference("half", [], initializer=tf.constant_initializer(0.5), trainable=False)
+    even = tf.equal(tf.identity(tf.train.get_global_step()) % 2, 0)
+    factor = tf.cond(even, lambda: 2.0 * half.read_value(), lambda: tf.constant(3.0, tf.float64))
+    loss = factor * tf.reduce_mean((x @ reference("w", [4, 1])) ** 2)
+    return loss, minimized(loss)
+
+
+def read_in_rounds(x):
+    scale = reference("scale", [], initializer=tf.ones_initializer(), trainable=False)
+    zero = tf.zeros([], tf.float64)
+    total = tf.while_loop(
+        lambda i, _: i < 3, lambda i, total: (i + 1, total + scale.read_value()), (0, zero)
+    )[1]
+    loss = total * tf.reduce_mean((x @ reference("w", [4, 1])) ** 2)
+    return loss, minimized(loss)
+
+
+def written_in_rounds(x):
+    """The power iteration of a spectral norm; the loss reads the vector from before."""
+    w = reference("w", [4, 4], initializer=tf.ones_initializer())
+    vector = reference("vector", [1, 4], initializer=tf.ones_initializer(), trainable=False)
+
+    def body(i, _):
+        there = tf.nn.l2_normalize(tf.matmul(vector, w, transpose_b=True))
+        back = tf.nn.l2_normalize(there @ w)
+        with tf.control_dependencies([tf.assign(vector, back)]):
+            return i + 1, tf.reduce_sum(there @ w * back)
+
+    start = (0, tf.ones([], tf.float64))
+    norm = tf.while_loop(lambda i, _: i < 2, body, start, back_prop=False)[1]
+    loss = tf.reduce_mean((x @ (w / tf.stop_gradient(norm))) ** 2)
+    return loss, minimized(loss)
+
+
+IN_CONTROL_FLOW = [chosen_by_rows, chosen_by_step, read_in_rounds, written_in_rounds]
+
+
+@pytest.mark.parametrize("model", IN_CONTROL_FLOW, ids=lambda model: model.__name__)
+def test_variables_that_branches_and_loops_use(model):
+    def model_fn(features, labels, mode, params):
+        x = features["x"] + tf.constant([[1.0, 0.0, 0.0, 0.0]], tf.float64) * labels
+        return spec(TRAIN, *model(x))
+
+    with control_flow(1):
+        got, want = (contract.record_plain(model_fn, n, contract.UNEVEN) for n in (3, 1))
+    contract.assert_same_run(got, want)
