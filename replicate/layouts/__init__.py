@@ -23,6 +23,7 @@ from replicate.layouts.layout import (
     Share,
     Strategy,
     Unit,
+    adds_offset,
     is_shard,
     meets_in_round,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "Source",
     "Strategy",
     "Unit",
+    "adds_offset",
     "array_of",
     "differs",
     "dims",

@@ -13,6 +13,7 @@ from replicate.layouts.layout import (
     Shard,
     Share,
     Whole,
+    adds_offset,
     count,
 )
 from replicate.layouts.rule import Op
@@ -23,8 +24,7 @@ def can_be(op: Op, index: int, layout: Layout, demand: Demand) -> bool:
     if isinstance(demand, Share):
         return isinstance(layout, Whole) and _has_share(op, index, demand)
     if isinstance(demand, Shard):
-        # Indices become those of one device, split, by adding each tower's offset.
-        if layout == demand or (isinstance(layout, Indices) and demand == Shard(0, layout.unit)):
+        if layout == demand or adds_offset(layout, demand):
             return True
         dims = op.dims(index)
         if isinstance(layout, PerTowerLayout) or dims is None or demand.axis >= len(dims):

@@ -169,3 +169,8 @@ class Strategy(NamedTuple):
     inputs: tuple[Demand, ...]
     outputs: tuple[Layout, ...]
     sizes: tuple[Dim | None, ...] = ()
+
+
+def adds_offset(layout: Layout, demand: Demand) -> bool:
+    """Whether towers turn their `Indices` into a shard of one device's by adding their offsets."""
+    return isinstance(layout, Indices) and demand == Shard(0, layout.unit)

@@ -85,6 +85,8 @@ def strategy(
         return None if found is None else _renamed(found, filled)
     # Partials that a tower may lack are reduced first.
     seen = [unless_ragged(one) if isinstance(one, Partial) else one for one in layouts]
+    if seen != list(layouts) and all(one == WHOLE for one in seen):
+        return None
     found = None if points is None else points(facts.op_of(operation), seen)
     if found is not None or rule is None:
         return found

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types, partitioning, py_functions
 from replicate.compat.functions import Bodies, change_seed, function_bodies
-from replicate.layouts import PER_TOWER, WHOLE, Indices, Shard
+from replicate.layouts import PER_TOWER, WHOLE, adds_offset
 from replicate.partition import aliases, frames, rounds
 from replicate.partition.inputs import Inputs, TowerTensors
 from replicate.partition.nodes import Nodes
@@ -189,7 +189,7 @@ def _template(
             node.input[index] = behind(tensor).name
             continue
         # Split indices of one device are the tower's plus its offset; no meeting is needed.
-        points = is_copied and isinstance(layout, Indices) and isinstance(demand, Shard)
+        points = is_copied and adds_offset(layout, demand)
         given.append(_Given(index, behind(tensor) if points else tensor, demand, points))
     part = plan.layouts.layout_of(operation.outputs[0]) if operation.type == "Const" else WHOLE
     return _Template(

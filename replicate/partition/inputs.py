@@ -26,6 +26,7 @@ from replicate.layouts import (
     Shard,
     Share,
     Unit,
+    adds_offset,
 )
 from replicate.partition import constants, splits
 from replicate.partition.constants import Constant
@@ -75,7 +76,7 @@ class Inputs:
         self._are_made = False
         self._whole_stand_ins: dict[Any, Any] = {}
         self._size_stand_ins: list[tuple[Any, Measure, int | None]] = []
-        self._no_size: Any = None
+        self._no_size: dict[Any, Any] = {}
         self._ragged: dict[Unit, Rows] = {}
         self._sizes: dict[Unit, Sequence[Any]] = {}
         self._offsets: dict[Any, Any] = {}
@@ -87,7 +88,7 @@ class Inputs:
             return self._share(tensor, demand, tower)
         if layout == demand and key in self._shards:
             return self._shards[key][tower]
-        if isinstance(layout, Indices) and isinstance(demand, Shard):
+        if adds_offset(layout, demand):
             return self._shards[key][tower] + self.offset(tensor, tower)
         if isinstance(demand, Shard):
             return self._split(tensor, demand)[tower]
@@ -209,7 +210,7 @@ class Inputs:
         return self._whole_stand_ins[key]
 
     def _size_of(self, name: str) -> Any:
-        """Returns the size that a symbol stands for, an int32 scalar tensor."""
+        """Returns the size that a symbol stands for: an int32 scalar, of an entry its own type."""
         facts = self._layouts.facts
         measure = facts.symbols[name]
         tensor, axis, is_entry = measure
@@ -221,16 +222,14 @@ class Inputs:
         is_there = layout == WHOLE or key in self._shards or is_original
         if is_there or (is_entry and tensor.op not in self._layouts.strategies):
             if is_entry:
-                return tf.cast(tensor[axis], tf.int32)
+                return tensor[axis]
             size = size_of(tensor, axis)
             if not isinstance(layout, Shard) or layout.axis != axis or name in facts.ragged:
                 return size
             # On an axis of rows, the symbol is the number of entries of each row.
-            has_original = is_original and layout.unit in facts.ragged
-            total = (
-                self._size_of(str(layout.unit)) if has_original else self.rows_of(layout.unit).total
-            )
-            return size // tf.maximum(total, 1)
+            if is_original and layout.unit in facts.ragged:
+                return size // tf.maximum(self._size_of(str(layout.unit)), 1)
+            return size // tf.maximum(self.rows_of(layout.unit).total, 1)
         if key in self._by_tower:
             return self._size_in_towers(measure)
         return self._size_stand_in(measure, None)
@@ -248,14 +247,15 @@ class Inputs:
         """Returns a stand-in for a size of a tower, or of all towers if `tower` is None."""
         with tf.control_dependencies(None):
             # Not a constant, since TensorFlow would compute static shapes from it.
-            if self._no_size is None:
-                self._no_size = tf.placeholder(tf.int32, [], "no_size")
-            stand_in = tf.identity(self._no_size)
+            dtype = measure.tensor.dtype if measure.is_entry else tf.int32
+            if dtype not in self._no_size:
+                self._no_size[dtype] = tf.placeholder(dtype, [], "no_size")
+            stand_in = tf.identity(self._no_size[dtype])
         self._size_stand_ins.append((stand_in, measure, tower))
         return stand_in
 
     def _size_in_towers(self, measure: Measure) -> Any:
-        """Returns a size that all towers share, an int32 scalar tensor.
+        """Returns a size that all towers share: an int32 scalar, of an entry its own type.
 
         The first tower is measured, since it has a row if any tower has. For an entry of a shape,
         such as the length of a sparse tensor's longest row, it is the maximum over towers.
@@ -264,8 +264,7 @@ class Inputs:
         if isinstance(self._layouts.layout_of(measure.tensor), Grown):
             return self._grown_size(measure.tensor, by_tower)
         if measure.is_entry:
-            entries = [tf.cast(shape[measure.axis], tf.int32) for shape in by_tower]
-            return tf.reduce_max(tf.stack(entries))
+            return tf.reduce_max(tf.stack([shape[measure.axis] for shape in by_tower]))
         size = size_there(by_tower[0], measure.axis)
         layout = self._layouts.layout_of(measure.tensor)
         if isinstance(layout, Shard) and layout.axis == measure.axis:

@@ -14,8 +14,8 @@ from replicate.layouts import (
     Indices,
     Layouts,
     Monomial,
-    Shard,
     Share,
+    adds_offset,
 )
 from replicate.layouts import dims as dims_lib
 from replicate.partition import rounds
@@ -75,8 +75,8 @@ class Needs:
                     self.copy(tensor.op)
                 elif isinstance(demand, Share) or not self._is_of_towers(tensor):
                     self._formula(tensor)
-                elif isinstance(layout, Indices) and isinstance(demand, Shard):
-                    self._points(tensor, layout)  # Each tower adds its offset.
+                elif adds_offset(layout, demand):
+                    self._points(tensor, layout)
                 elif layout != demand:
                     self.whole(tensor)
                 else:

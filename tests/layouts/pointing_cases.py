@@ -130,7 +130,16 @@ _TAKEN = (
     lambda one: one[:, ::2],
     lambda one: one[:, -1:],
     lambda one: one[::-1],
+    lambda one: one[:, -3:],
+    lambda one: one[:, 2:],
 )
+
+
+@case("StridedSlice")
+def take_half_of_the_numbers(batch: Batch, name: str) -> None:
+    n = tf.shape(batch.rows(2))[0]
+    pairs = tf.stack([tf.range(2 * n), tf.range(2 * n) % 3], 1)
+    batch.one_of(pairs[:n], pairs[n:]) + 1
 
 
 @case("StridedSlice")
@@ -144,7 +153,12 @@ def take_columns(batch: Batch, name: str) -> None:
 @case("Slice")
 def slice_columns(batch: Batch, name: str) -> None:
     given = matrix(batch)
-    for begin, size in (([0, 0], [-1, 1]), ([0, 0], [-1, -1]), ([0, 1], [-1, -1])):
+    for begin, size in (
+        ([0, 0], [-1, 1]),
+        ([0, 0], [-1, -1]),
+        ([0, 1], [-1, -1]),
+        ([0, 0], [-1, 0]),
+    ):
         raw(name, input=given.tensor, begin=begin, size=size)
 
 

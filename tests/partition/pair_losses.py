@@ -49,6 +49,17 @@ def nt_xent(h, batch):
     )
 
 
+def numbered_views(h, batch):
+    """Two views of each row and their targets, concatenated alike, so labels count all of them."""
+    views = tf.concat([unit(h), unit(h + batch.x[:, :3])], axis=0)
+    targets = tf.concat([unit(batch.x[:, :3]), unit(h)], axis=0)
+    scores = tf.matmul(views, targets, transpose_b=True)
+    places = tf.range(tf.shape(scores)[0])
+    return tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(labels=places, logits=scores)
+    )
+
+
 def all_pairs(h, batch):
     return tf.reduce_mean(distances(h, h) * tf.abs(batch.y - tf.transpose(batch.y)))
 
@@ -120,6 +131,7 @@ LOSSES = {
         negatives,
         both_ways,
         nt_xent,
+        numbered_views,
         all_pairs,
         all_pairs_by_product,
         triplets,

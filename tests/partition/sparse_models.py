@@ -142,6 +142,27 @@ def sparse_matrix(features, labels):
 
 
 @model
+def expanded(features, labels):
+    """A new axis in front: the first column of the indices counts no rows any more."""
+    given = tf.sparse.expand_dims(features["weights"], 0)
+    places = tf.cast(tf.reduce_sum(given.indices * [1, 2, 3], 1), F64)
+    total = tf.reduce_sum(places * given.values) * weight("factor", [])
+    return error(features["dense"], labels) + 0.01 * total**2
+
+
+@model
+def of_many_columns(features, labels):
+    """The shape of hashed columns is larger than int32; the values are between two bounds."""
+    given = features["ids"]
+    hashed = tf.SparseTensor(given.indices, given.values, [given.dense_shape[0], 2**33])
+    twice = tf.sparse.concat(1, [hashed, hashed])
+    columns = tf.gather(weight("table", [13]), twice.indices[:, 1] % 13)
+    largest = tf.clip_by_value(tf.reduce_max(columns), -2.0, 2.0)
+    size = 1e-10 * tf.cast(twice.dense_shape[1], F64)
+    return error(features["dense"], labels) + tf.reduce_mean(columns) ** 2 * size + largest**2
+
+
+@model
 def masked(features, labels):
     """Rows that are kept, and entries; the mean of those that are, and their number."""
     h = tf.tanh(layer(features["dense"], 4))

@@ -117,18 +117,21 @@ def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return None
     along, columns = steps
     size = count(given.unit, op.rows)
-    if along.made is None or not strides.takes_of_each(op, along, size, size):
+    if dims[0] != size or along.made is None:
+        return None
+    if not strides.takes_of_each(op, along, size, size):
         return None
     demands: tuple[Demand, ...] = (given, WHOLE, WHOLE, WHOLE)
     if columns.place is None:
         return Strategy(demands, (given,))
-    low, _, stride = strides.taken_range(op, columns.place, dims[1])
-    if not isinstance(low, int) or not isinstance(dims[1], int) or (low and stride != 1):
+    low, high, stride = strides.taken_range(op, columns.place, dims[1])
+    if not (isinstance(low, int) and isinstance(high, int) and isinstance(dims[1], int)):
         return None
-    if low % dims[1]:  # Column 0 is left out: only other columns remain.
+    taken = range(dims[1])[low:high] if columns.made is not None else range(dims[1])[low:][:1]
+    if not taken or stride != 1:
+        return None
+    if taken[0]:  # Column 0 is left out: only other columns remain.
         return Strategy(demands, (Shard(0, given.unit),))
-    if stride != 1:
-        return None
     return Strategy(demands, (given._replace(is_matrix=columns.made is not None),))
 
 
@@ -140,8 +143,10 @@ def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
         return blocks.slice_(op, layouts)
     if not given.is_matrix or begin is None or size is None:
         return None
-    if len(begin) != 2 or begin[0] != 0 or size[0] != -1 or begin[1] is None:
+    if len(begin) != 2 or begin[0] != 0 or size[0] != -1 or not isinstance(begin[1], int):
         return None
+    if not isinstance(size[1], int) or size[1] == 0:
+        return None  # Without columns, there are no indices.
     made = given if begin[1] == 0 else Shard(0, given.unit)
     return Strategy((given, WHOLE, WHOLE), (made,))
 
