@@ -114,8 +114,7 @@ def build(
     )
     _say_what_differs(partitioned.plan.copied)
     spec = specs.map_tensors(spec, partitioned.whole)
-    spec = spec._replace(training_hooks=(*spec.training_hooks, *partitioned.hooks))
-    return Built(spec, shards, partitioned.coverage)
+    return Built(specs.with_hooks(spec, partitioned.hooks), shards, partitioned.coverage)
 
 
 def _applied(operations: Sequence[Any]) -> list[Any]:

@@ -117,3 +117,9 @@ def check_has_rows(field: str, key: Any, tensor: Any) -> None:
 
 def _leaves(value: Any) -> Sequence[Any]:
     return tf.nest.flatten(value, expand_composites=True)
+
+
+def with_hooks(spec: Any, hooks: Sequence[Any]) -> Any:
+    """Returns an `EstimatorSpec` whose runs, in any mode, have more hooks after their own."""
+    fields = ("training_hooks", "evaluation_hooks", "prediction_hooks")
+    return spec._replace(**{field: (*getattr(spec, field), *hooks) for field in fields})

@@ -72,7 +72,7 @@ def build_towers(
     asked = specs.asked_of(spec, mode == estimator.ModeKeys.TRAIN)
     partitioned = _partition(known, asked, program, placement.with_choice(choice), choice)
     spec = specs.map_tensors(spec, partitioned.whole)
-    return spec._replace(training_hooks=(*spec.training_hooks, *partitioned.hooks))
+    return specs.with_hooks(spec, partitioned.hooks)
 
 
 def _of_batch(spec: Any, mode: str | None, layouts: Layouts, program: Program) -> Any:

@@ -120,9 +120,9 @@ def run(model_fn, mode, hooks, path):
         tf.set_random_seed(1)
         tf.train.get_or_create_global_step()
         made = model_fn(tf.constant(ROWS), None, mode)
-        own = [*made.training_hooks, *made.evaluation_hooks]
+        own = made.training_hooks if mode == "train" else made.evaluation_hooks
         creator = tf.train.ChiefSessionCreator(made.scaffold, config=contract.session_config(3))
-        with tf.train.MonitoredSession(creator, [hook(path) for hook in hooks] + own) as session:
+        with tf.train.MonitoredSession(creator, [*(hook(path) for hook in hooks), *own]) as session:
             fetches = [made.loss, *([made.train_op] if mode == "train" else [])]
             found = [session.run(fetches)[0] for _ in range(3)]
             totals = tf.get_collection("totals")
