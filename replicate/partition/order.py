@@ -6,7 +6,7 @@ quantisation, for example, inserts operations between existing ones.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Hashable, Iterator, Sequence
+from typing import Any, Callable, Hashable, Iterator, Mapping, Sequence
 
 from replicate.compat import graph as graph_lib
 
@@ -101,3 +101,24 @@ def _taken(operation: Any) -> Iterator[Any]:
     for tensor in operation.inputs:
         if tensor.op.type not in ("NextIteration", "RefNextIteration"):
             yield tensor.op
+
+
+def waits_for_later(operations: Sequence[Any], control_inputs: Mapping[Any, Sequence[Any]]) -> bool:
+    """Whether an operation waits for a later one, as it may with a loop; see `in_order`."""
+    places = {operation: place for place, operation in enumerate(operations)}
+    return any(
+        places.get(before, -1) > places[one]
+        for one, waited_for in control_inputs.items()
+        for before in waited_for
+    )
+
+
+def of_the_input(
+    operations: Sequence[Any], control_inputs: Mapping[Any, Sequence[Any]]
+) -> tuple[list[Any], list[Any]]:
+    """Returns other operations whose outputs some take, and others that some wait for."""
+    there = set(operations)
+    taken = dict.fromkeys(tensor.op for one in operations for tensor in one.inputs)
+    waited_for = dict.fromkeys(one for before in control_inputs.values() for one in before)
+    given = [one for one in taken if one not in there]
+    return given, [one for one in waited_for if one not in there]

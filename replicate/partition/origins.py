@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import SIZE, WHOLE, Layouts, Share
-from replicate.partition import effects, initializers, readers, sizes
+from replicate.partition import effects, initializers, order, readers, sizes
 from replicate.partition.branch_bits import Branches
 
 
@@ -63,33 +63,27 @@ class Origins:
         )
         self._found: dict[Any, Origin] = {}
         self._waits: dict[Any, list[Any]] = {}
+        given, outside = order.of_the_input(operations, self.all_control_inputs)
         self._actors = [one for one in operations if effects.acts(one) or effects.leaves(one)]
+        self._actors += outside
         self._bits = {operation: 1 << index for index, operation in enumerate(self._actors)}
         self._inside = sum(self._bits[one] for one in self._actors if effects.is_inside(one))
         # The input may fail as well: at its end.
-        there = set(operations)
-        given = dict.fromkeys(t.op for one in operations for t in one.inputs if t.op not in there)
         fallible = [*given, *(one for one in operations if effects.may_fail(one))]
         self._fallible = {operation: 1 << index for index, operation in enumerate(fallible)}
-        self._found.update((one, Origin(fails=self._fallible[one])) for one in given)
+        self._found.update(
+            (one, Origin(acts=self._bits.get(one, 0), fails=self._fallible.get(one, 0)))
+            for one in [*given, *outside]
+        )
         self._reading = readers.find(operations)
         self._readers = {one: 1 << index for index, one in enumerate(self._reading)}
         self._conditions = Branches(operations)
         self._needed = initializers.needed(operations, layouts)
-        if self._waits_for_later(operations):
+        if order.waits_for_later(operations, self.all_control_inputs):
             self._find(operations, is_loop=True)
             return
         for loop, group in itertools.groupby(operations, key=graph_lib.outermost_loop):
             self._find(list(group), is_loop=loop is not None)
-
-    def _waits_for_later(self, operations: Sequence[Any]) -> bool:
-        """Whether an operation waits for a later one, as it may with a loop; see `in_order`."""
-        places = {operation: place for place, operation in enumerate(operations)}
-        return any(
-            places.get(before, -1) > places[one]
-            for one, control_inputs in self.all_control_inputs.items()
-            for before in control_inputs
-        )
 
     def _find(self, operations: Sequence[Any], is_loop: bool) -> None:
         """Finds the origins of operations outside of loops, or of all those of a loop."""
@@ -254,7 +248,7 @@ class Origins:
             for index, actor in enumerate(self._actors if acts else ())
             if acts >> index & 1
             and not self.origin_of(actor).branches & ~dead
-            and not effects.is_inside(actor)
+            and not graph_lib.is_in_control_flow(actor)
             and (actor not in self._layouts.strategies or effects.leaves(actor))
         ]
 

@@ -238,6 +238,49 @@ def test_a_size_of_what_a_branch_or_loop_gives_waits_for_it(by):
     assert_alike(ran_of(model_fn, ROWS))
 
 
+@pytest.mark.skipif(versions.IS_1, reason="TensorFlow 1.15 inlines functions by itself")
+def test_what_follows_a_function_by_a_size_still_does():
+    def model_fn(features, labels, mode):
+        zeros = tf.zeros_initializer()
+        seen = tf.get_variable("seen", [], tf.int32, zeros, trainable=False, use_resource=True)
+
+        @tf.function
+        def halve():
+            return seen.assign(seen.read_value() // 2)
+
+        with tf.control_dependencies([halve()]):
+            many = tf.size(features)
+        update = seen.assign_add(many, read_value=False)
+        loss = tf.reduce_mean((features @ tf.get_variable("w", [4, 1])) ** 2)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(update))
+
+    with harness.mechanism(), tf.Graph().as_default() as graph:
+        harness.replicated(model_fn, 3)(tf.placeholder(tf.float32, [None, 4]), None, mode="train")
+        (update,) = (op for op in graph.get_operations() if op.type == "AssignAddVariableOp")
+        assert "StatefulPartitionedCall" in {op.type for op in ancestors(update)}
+
+
+@pytest.mark.parametrize("resource", [False, True], ids=["reference", "resource"])
+def test_towers_wait_for_what_the_input_does(resource):
+    """An old `input_fn` may update a table, and a model may wait for that."""
+
+    def model_fn(features, labels, mode):
+        with tf.control_dependencies([features["updated"]]):
+            rows = tf.gather(table, features["ids"])
+        loss = tf.reduce_mean((rows @ tf.get_variable("w", [4, 1])) ** 2)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=loss)
+
+    with harness.mechanism(), tf.Graph().as_default() as graph:
+        table = tf.get_variable("table", [5, 4], use_resource=resource)
+        updated = tf.reduce_sum(tf.assign(table, 2.0 * table))
+        features = {"ids": tf.placeholder(tf.int32, [None]), "updated": updated}
+        harness.replicated(model_fn, 3)(features, None, mode="train")
+        gathered = [op for op in graph.get_operations() if op.type.endswith(("Gather", "GatherV2"))]
+        in_towers = [op for op in gathered if op.name.startswith("tower_")]
+        assert len(in_towers) == 3
+        assert all(updated.op in ancestors(op) for op in in_towers)
+
+
 def test_a_group_waits_for_what_a_size_in_it_waits_for():
     def model_fn(features, labels, mode):
         logits = features @ tf.get_variable("w", [4, 2], initializer=tf.ones_initializer())
