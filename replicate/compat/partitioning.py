@@ -52,9 +52,19 @@ def import_nodes(
             library = tf.GraphDef(versions=definition.versions)
             library.library.function.extend(functions)
             tf.import_graph_def(library, name="")
-        with tf.name_scope(scope) as chosen:
-            prefix = chosen.rstrip("/")
+        prefix = _scope_for(graph, scope, definition.node)
         return prefix, _import(graph, definition, inputs, waits, wanted, prefix)
+
+
+def _scope_for(graph: Any, wanted: str, nodes: Iterable[Any]) -> str:
+    """Returns a name scope in which no operation has the name of a node."""
+    while True:
+        with tf.name_scope(wanted) as chosen:
+            prefix = chosen.rstrip("/")
+        names = (f"{prefix}/{node.name}".lower() for node in nodes)
+        # One that ends with a slash is not changed by TensorFlow. Its maker chooses the names.
+        if wanted.endswith("/") or graph._names_in_use.keys().isdisjoint(names):
+            return prefix
 
 
 def _import(

@@ -118,6 +118,22 @@ def test_copies_are_named_by_their_towers_and_on_their_devices():
         np.testing.assert_allclose(tensor, np.exp(rows**2), rtol=1e-6)
 
 
+def test_copies_do_not_get_the_names_of_a_models_own_operations():
+    def model_fn(features, labels, mode):
+        logits = tf.identity(features["x"] @ tf.ones([4, 2]), name="tower_0/logits")
+        return tf.estimator.EstimatorSpec(mode, {"y": tf.tanh(logits, name="logits")})
+
+    rows = np.arange(12.0).reshape(3, 4).astype(np.float32) / 9.0
+    values = []
+    for num_towers in (1, 2):
+        with tf.Graph().as_default(), tf.Session() as session:
+            devices = DEVICES[:num_towers]
+            chosen = replicate.replicate_model_fn(model_fn, devices=devices)
+            spec = chosen({"x": tf.constant(rows)}, None, mode=PREDICT)
+            values.append(session.run(spec.predictions["y"]))
+    np.testing.assert_allclose(values[1], values[0], rtol=1e-6)
+
+
 def test_what_was_there_before_the_model_is_not_copied():
     before = tf.sqrt(tf.constant(16.0), name="before")
     got = each(lambda index, x: x + before)
