@@ -57,8 +57,8 @@ class Starts:
         are_split = False
         for tensor, layout, demand in zip(operation.inputs, layouts, demands):
             key = graph_lib.reference(tensor)
-            # What is joined first, such as a masked weight for a product with rows, is not combined
-            # row by row.
+            # Values that are joined first, such as a masked weight for a product with rows, are not
+            # combined row by row.
             if layout not in (WHOLE, SIZE) and (layout == demand or isinstance(layout, Indices)):
                 given.append(key)
             are_split |= key in self._splits and isinstance(demand, Shard)
