@@ -42,12 +42,13 @@ class Branches:
         if not self.are_there:
             return 0
         given = [self.of(tensor, around(tensor.op)) for tensor in operation.inputs]
-        if operation.type == "Merge" and graph_lib.in_while_loop(operation):
+        is_merge = operation.type in ("Merge", "RefMerge")
+        if is_merge and graph_lib.in_while_loop(operation):
             given = given[:1]  # The value with which a loop begins.
         # A `Merge` needs one of its inputs, other operations all of them.
         found = given[0] if given else 0
         for other in given[1:]:
-            found = found & other if operation.type == "Merge" else found | other
+            found = found & other if is_merge else found | other
         for one in control_inputs:
             found |= around(one)
         return found
@@ -55,4 +56,5 @@ class Branches:
 
 def _begins_branches(operation: Any) -> bool:
     """Whether an operation is the `Switch` of a condition outside of loops."""
-    return operation.type == "Switch" and not graph_lib.in_while_loop(operation)
+    is_switch = operation.type in ("RefSwitch", "Switch")
+    return is_switch and not graph_lib.in_while_loop(operation)

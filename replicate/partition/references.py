@@ -15,6 +15,8 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types
 from replicate.graphs import ancestors, followers, state
+from replicate.partition.branch_bits import Branches
+from replicate.partition.order import in_order
 
 _SCOPE = "replicate/references/"
 # Operations that hold the memory of a reference.
@@ -42,7 +44,7 @@ def read_before_written(fetches: Sequence[Any]) -> None:
         if op.type not in op_types.SAME_MEMORY | _LOOPS and any(map(_has_memory, op.inputs))
     ]
     by_device: dict[str, list[Any]] = {}
-    for op in _outside(reads, known) - later:
+    for op in _that_run(reads, known) - later:
         by_device.setdefault(op.device, []).append(op)
     if not by_device:
         return
@@ -53,24 +55,22 @@ def read_before_written(fetches: Sequence[Any]) -> None:
         graph_lib.add_control_inputs(op, [read])
 
 
-def _outside(reads: Sequence[Any], known: Mapping[Any, Sequence[Any]]) -> set[Any]:
-    """Returns operations to wait for: reads, and what leaves the conditions and loops of others.
+def _that_run(reads: Sequence[Any], known: Mapping[Any, Sequence[Any]]) -> set[Any]:
+    """Returns operations to wait for: reads, and those that follow where a read may not run.
 
     Nothing outside can wait for an operation in a loop, and what waits for one in a branch does not
-    run if the other branch is taken. The results of the condition always do.
+    run if the other branch is taken. The results of the loop or the condition always do.
     """
-    inside = [op for op in reads if not graph_lib.is_outside(op)]
-    found = set(reads).difference(inside)
-    if inside:
-        # A branch may have several results, of which only some take what was read.
-        within = followers(inside, {op: known[op] for op in known if not _leaves(op, known)})
-        found |= {op for op in known if _leaves(op, known) and not within.isdisjoint(known[op])}
-    return found
-
-
-def _leaves(op: Any, known: Mapping[Any, Sequence[Any]]) -> bool:
-    """Whether an operation is outside of control flow, but takes a tensor that is inside."""
-    return graph_lib.is_outside(op) and not all(map(graph_lib.is_outside, known[op]))
+    operations = in_order(list(known))
+    branches = Branches(operations)
+    if not branches.are_there and all(map(graph_lib.is_outside, reads)):
+        return set(reads)
+    within: dict[Any, int] = {}
+    for op in operations:
+        within[op] = branches.within(op, op.control_inputs, lambda before: within.get(before, 0))
+    run = {op for op in operations if not within[op] and graph_lib.is_outside(op)}
+    others = followers(set(reads) - run, {op: known[op] for op in known if op not in run})
+    return run.intersection(reads) | {op for op in run if not others.isdisjoint(known[op])}
 
 
 def _begins(write: Any) -> Any:
