@@ -127,18 +127,23 @@ def _backward(operation: Any, mean: Any, variance: Any) -> list[Any]:
     dy, x, scale = operation.inputs[:3]
     further = {"reserve_space_3": operation.inputs[5]} if len(operation.inputs) > 5 else {}
     epsilon = operation.get_attr("epsilon")
+    # For given moments, the kernel wants the channels last.
+    data_format, rank = _format(operation), x.shape.rank
+    is_first = data_format.startswith("NC")
+    last, back = [0, *range(2, rank), 1], [0, rank - 1, *range(1, rank - 1)]
     kernel = getattr(tf.raw_ops, operation.type)(
-        y_backprop=dy,
-        x=x,
+        y_backprop=tf.transpose(dy, last) if is_first else dy,
+        x=tf.transpose(x, last) if is_first else x,
         scale=scale,
         reserve_space_1=mean,
         reserve_space_2=variance,
         epsilon=epsilon,
-        data_format=_format(operation),
+        data_format=f"N{data_format[2:]}C" if is_first else data_format,
         is_training=False,
         **further,
     )
     direct, d_scale, d_offset = kernel[:3]
+    direct = tf.transpose(direct, back) if is_first else direct
     deviation = tf.sqrt(variance + epsilon)
     each = -scale / (deviation * _count(x, scale))
     # each (d offset + z d scale), by the kernel, which is faster than a product and a sum.

@@ -9,10 +9,12 @@ import tensorflow.compat.v1 as tf
 
 import contract
 import replicate
+import versions
 from replicate.partition import coverage_of
 
 pytestmark = pytest.mark.usefixtures("resource_variables")
 
+needs_volumes = pytest.mark.skipif(versions.IS_1, reason="TensorFlow 1.15 has no kernel for them")
 SIZES = (6, 7, 4)
 FLOAT = 4
 EXACT = {"batch_norm": "batch", "random": "batch"}
@@ -69,6 +71,32 @@ def test_with_both_options_all_is_that_of_one_device(is_static, num_towers, warn
     want = trained(1, is_static)
     contract.assert_same_run(trained(num_towers, is_static, **EXACT), want, 2e-5)
     assert warnings() == []
+
+
+@pytest.mark.parametrize("rank", [4, pytest.param(5, marks=needs_volumes)])
+def test_gradients_of_channels_first_are_computed_with_channels_last(rank):
+    """The kernel of the gradient takes no others for given moments."""
+    last = list(range(1, rank - 1))
+
+    def first(features, labels, mode, params):
+        scale, offset = (tf.get_variable(name, [2]) for name in ("scale", "offset"))
+        x = tf.transpose(tf.reshape(features, [-1, *[2] * (rank - 1)]), [0, rank - 1, *last])
+        layout = {4: "NCHW", 5: "NCDHW"}[rank]
+        y, _, _ = tf.nn.fused_batch_norm(x, scale, offset, data_format=layout, is_training=True)
+        loss = tf.reduce_mean(tf.square(y - 0.3))
+        train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    with tf.Graph().as_default() as graph:
+        rows = tf.ones([6, 2 ** (rank - 1)])
+        contract.replicated(first, 2, batch_norm="batch")(rows, None, "train", {})
+        found = [op for op in graph.get_operations() if op.type.startswith("FusedBatchNormGrad")]
+        found = [op for op in found if op.name.startswith("tower_")]
+        assert len(found) == 2
+        for op in found:
+            assert not op.get_attr("is_training")
+            assert op.get_attr("data_format") == {4: b"NHWC", 5: b"NDHWC"}[rank]
+            assert op.inputs[1].shape.as_list()[1:] == [2] * (rank - 1)
 
 
 @pytest.mark.parametrize("left_out", sorted(EXACT))
