@@ -94,6 +94,12 @@ def check(
         devices = devices_lib.canonical_list(devices)
         on_tpus = devices_lib.are_tpus(devices)
         devices_lib.check_exist(devices, cpus_known=False)
+    if (per_tower or on_tpus) and "batch" in (batch_norm, random):
+        raise ValueError(
+            "The program of one tower or TPU core only has its own rows, but `batch_norm` is "
+            f"{batch_norm!r} and `random` {random!r}. Leave them out, and use "
+            "`replicate.batch_normalization` for moments of all rows."
+        )
     if on_tpus:
         _check_for_tpus(consolidation_device, variable_placement, unsplit_features, batch_axis)
         if summaries != summaries_lib.HOW[0]:

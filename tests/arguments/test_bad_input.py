@@ -124,6 +124,10 @@ ARGUMENTS = [
         "` must be 'tower' or 'batch', but is…'rows': by each tower for its rows, or for all",
     ),
     ({"random": True}, "`random` must be 'tower' or 'batch', but is True"),
+    (
+        {"per_tower": True, "batch_norm": "batch"},
+        "one tower or TPU core only has its own rows, but `batch_norm` is 'batch'…Leave them out",
+    ),
     ({"model_fn": 3}, "`model_fn` must be a function…is 3"),
 ]
 
