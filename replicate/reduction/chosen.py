@@ -24,7 +24,7 @@ class Choice:
         gradients: The gradients that were applied.
         variables: The variables that they were applied to.
         scale: Factor of gradients while they cross devices in float16, a scalar tensor; None for
-            no factor.
+            no factor, or if optimizers have different ones.
         losses: Losses that gradients were computed from.
         unscaling: Operations that divide gradients by the loss scale.
     """
@@ -68,7 +68,9 @@ def say(how: Reduction, grads_and_vars: Sequence[tuple[Any, Any]], scale: Any = 
     choice = _choice.get()
     if choice is not None:
         choice.how = how
-        choice.scale = scale
+        # The scale of one optimizer may be too large for the gradients of another.
+        is_same = not choice.gradients or scale is choice.scale
+        choice.scale = scale if is_same else None
         choice.gradients += [gradient for gradient, _ in grads_and_vars]
         choice.variables += [variable for _, variable in grads_and_vars]
 

@@ -99,3 +99,30 @@ def test_activations_cross_as_they_are(loss_scale):
     got = trained(loss_of, features(), TOWERS, loss_scale=loss_scale, reduction=HALF)
     for one, other in zip(got, want):
         np.testing.assert_allclose(one, other, rtol=1e-5)
+
+
+def test_a_loss_scale_does_not_multiply_gradients_of_other_optimizers():
+    """The generator's scale would make a gradient of the discriminator infinite."""
+
+    def model_fn(features, labels, mode):
+        made = [tf.get_variable(name, [3], initializer=tf.zeros_initializer()) for name in "dg"]
+        losses = [
+            3.0 * tf.reduce_sum(features * made[0]),
+            1e-2 * tf.reduce_mean(features * made[1]),
+        ]
+        other = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(0.1))
+        last = replicate.TowerOptimizer(
+            tf.train.GradientDescentOptimizer(0.1), reduction=HALF, loss_scale=2.0**15
+        )
+        with tf.control_dependencies([other.minimize(losses[0], var_list=made[:1])]):
+            train_op = last.minimize(losses[1], var_list=made[1:])
+        return tf.estimator.EstimatorSpec(mode, loss=losses[1], train_op=train_op)
+
+    with tf.Graph().as_default():
+        spec = contract.replicated(model_fn, TOWERS)(tf.constant(features()), None, mode="train")
+        with tf.Session(config=contract.session_config(TOWERS)) as session:
+            session.run(tf.global_variables_initializer())
+            session.run(spec.train_op)
+            one, other = session.run(tf.trainable_variables())
+    np.testing.assert_allclose(one, -0.3 * features().sum(0), rtol=1e-2)
+    np.testing.assert_allclose(other, -1e-3 * features().mean(0) / 3.0, rtol=1e-2)
