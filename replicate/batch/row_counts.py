@@ -87,15 +87,15 @@ def smallest(
     way_out = "Enlarge a batch, or let `input_fn` return features and labels of one batch."
     if all(isinstance(total, int) for total in totals.values()):
         total = min(totals.values())
-        # No number of rows contradicts an empty batch.
-        if any(rows % max(total, 1) for rows in totals.values()):
+        # Of no rows, only an empty batch has a multiple.
+        if any(rows % total if total else rows for rows in totals.values()):
             batches = ", ".join(f"{key!r} has {rows}" for key, rows in totals.items())
             raise ValueError(f"{_MULTIPLES} but {batches}. {way_out}")
         return total, {key: rows // max(total, 1) for key, rows in totals.items()}
     counts = tf.stack(list(totals.values()))
     total = tf.reduce_min(counts)
     least = tf.maximum(total, 1)
-    whole = tf.reduce_all(tf.equal(counts % least, 0))
+    whole = tf.reduce_all(tf.equal(tf.where_v2(total > 0, counts % least, counts), 0))
     data = [f"{_MULTIPLES} but the rows of", ", ".join(map(repr, totals)), "are", counts, way_out]
     checks.append(tf.Assert(whole, data, len(totals)))
     return total, {key: rows // least for key, rows in totals.items()}

@@ -233,6 +233,18 @@ def test_batches_of_a_step_must_be_multiples_of_the_smallest():
         run(sharding.shard(features, dict(features), 2, need_row=True).features)
 
 
+@pytest.mark.parametrize("shape", ["static", "dynamic"])
+def test_an_empty_batch_is_beside_others_that_are_empty(shape):
+    leaf = Leaf("dense", shape=shape)
+    features = {"a": leaf.tensor(0), "b": leaf.tensor(8)}
+    error = ValueError if shape == "static" else tf.errors.InvalidArgumentError
+    with pytest.raises(error, match=matching(UNEQUAL)):
+        run(sharding.shard(features, dict(features), 2, need_row=False).features)
+    features["b"] = leaf.tensor(0)
+    parts = run(sharding.shard(features, dict(features), 2, need_row=False).features)
+    assert [len(rows) for rows in parts] == [0] * 4
+
+
 def test_the_batches_of_a_step_are_known_by_features_and_labels_alike():
     features = {"image": tf.ones([4]), "anchors": tf.ones([8])}
     with pytest.raises(ValueError, match="features/anchors has 8"):
