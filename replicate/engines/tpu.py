@@ -115,10 +115,12 @@ class TPUEngine(Engine):
             carried = tf.cast(value, tf.int32)
         else:
             carried = value
-        is_here = tf.one_hot(self.index, self.size, dtype=carried.dtype)
+        is_here = tf.one_hot(self.index, self.size, True, False, dtype=tf.bool)
         is_here = tf.reshape(
             is_here, tf.concat([[self.size], tf.ones_like(tf.shape(carried))], axis=0)
         )
-        rows = tf.unstack(tf.tpu.cross_replica_sum(is_here * carried[tf.newaxis]), num=self.size)
+        # Not by a product: 0 times a NaN of one replica is a NaN in all rows.
+        own = tf.where_v2(is_here, carried[tf.newaxis], tf.zeros_like(carried)[tf.newaxis])
+        rows = tf.unstack(tf.tpu.cross_replica_sum(own), num=self.size)
         restore = tf.bitcast if value.dtype in _WIDE else tf.cast
         return [restore(row, value.dtype) for row in rows]

@@ -134,6 +134,18 @@ def test_wide_integers_keep_their_bits(monkeypatch):
         np.testing.assert_array_equal(session.run(mine), own)
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_what_is_not_finite_stays_with_its_replica(bad, monkeypatch):
+    replica = tf.placeholder(tf.int32, [])
+    monkeypatch.setattr(tpu, "replica_id", lambda: replica)
+    monkeypatch.setattr(tf.tpu, "cross_replica_sum", lambda tensor: tensor)
+    rows = tpu.TPUEngine(REPLICAS)._rows(tf.constant([bad, 1.0]))
+    with tf.Session() as session:
+        own, other = session.run(rows[:2], {replica: 0})
+    np.testing.assert_array_equal(own, [bad, 1.0])
+    np.testing.assert_array_equal(other, [0.0, 0.0])
+
+
 @pytest.mark.parametrize("dtype", ["int64", "int16", "int32"])
 def test_integers_are_added_up(dtype, fresh_graph):
     def computation(x):
