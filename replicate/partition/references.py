@@ -63,12 +63,15 @@ def _that_run(reads: Sequence[Any], known: Mapping[Any, Sequence[Any]]) -> set[A
     """
     operations = in_order(list(known))
     branches = Branches(operations)
-    if not branches.are_there and all(map(graph_lib.is_outside, reads)):
+    if not branches.are_there and not any(op.type in graph_lib.ENTER for op in operations):
         return set(reads)
     within: dict[Any, int] = {}
+    depth: dict[Any, int] = {}  # The number of loops around. Contexts do not know all of gradients.
     for op in operations:
         within[op] = branches.within(op, op.control_inputs, lambda before: within.get(before, 0))
-    run = {op for op in operations if not within[op] and graph_lib.is_outside(op)}
+        depth[op] = max((depth.get(before, 0) for before in known[op]), default=0)
+        depth[op] += (op.type in graph_lib.ENTER) - (op.type in graph_lib.EXIT)
+    run = {op for op in operations if not within[op] and not depth[op]}
     others = followers(set(reads) - run, {op: known[op] for op in known if op not in run})
     return run.intersection(reads) | {op for op in run if not others.isdisjoint(known[op])}
 
