@@ -54,7 +54,7 @@ def count(
                 f"{_NOT_IN_BATCH}"
             )
         unknown = [
-            (path, splitting.count_rows(leaf, axis))
+            (path, splitting.count_rows(path, leaf, axis))
             for path, leaf, axis in leaves
             if path not in known
         ]

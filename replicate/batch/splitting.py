@@ -13,6 +13,11 @@ _NOT_IN_ORDER = (
     "The values of a sparse tensor of the batch must be in the order of their rows, since a tower "
     "takes a contiguous range of them. Let `input_fn` return `tf.sparse.reorder` of it."
 )
+_NO_AXIS = "Each tensor of the batch must have an axis of rows, but"
+_NAME_IT = (
+    "when it runs. Name it in `unsplit_features`, or let `input_fn` set its static shape, so that "
+    "a scalar is known to be one."
+)
 _OTHER_NUMBERS = (tf.bool, tf.complex64, tf.complex128)
 # Operations whose outputs may share memory with objects outside of the graph.
 _FROM_OUTSIDE = re.compile(
@@ -106,13 +111,17 @@ def known_rows(leaf: Any, axis: int) -> int | None:
     return leaf.shape.as_list()[axis] if leaf.shape.rank else None
 
 
-def count_rows(leaf: Any, axis: int) -> tf.Tensor:
-    """Returns the number of rows of `leaf`, an int32 scalar tensor."""
+def count_rows(path: str, leaf: Any, axis: int) -> tf.Tensor:
+    """Returns the number of rows of the tensor `leaf` at `path`, an int32 scalar tensor."""
     if isinstance(leaf, tf.SparseTensor):
         return tf.cast(leaf.dense_shape[axis], tf.int32)
     if isinstance(leaf, tf.RaggedTensor):
         return leaf.nrows(tf.int32)
-    return tf.shape(leaf)[axis]
+    if leaf.shape.rank is not None:
+        return tf.shape(leaf)[axis]
+    data = [_NO_AXIS, path, "has the shape", tf.shape(leaf), _NAME_IT]
+    with tf.control_dependencies([tf.Assert(tf.rank(leaf) > max(axis, -axis - 1), data)]):
+        return tf.shape(leaf)[axis]
 
 
 def _in_separate_memory(leaf: tf.Tensor) -> tf.Tensor:

@@ -245,6 +245,15 @@ def test_an_empty_batch_is_beside_others_that_are_empty(shape):
     assert [len(rows) for rows in parts] == [0] * 4
 
 
+def test_a_scalar_of_unknown_rank_is_named():
+    features = {"x": tf.ones([4]), "warmth": tf.py_func(lambda: np.float32(0.5), [], tf.float32)}
+    said = "must have an axis of rows…features/warmth…has the shape…unsplit_features…static shape"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=matching(said)):
+        run(sharding.shard(features, None, 2, need_row=True).features)
+    features["warmth"].set_shape([])
+    assert run(sharding.shard(features, None, 2, need_row=True).features)
+
+
 def test_the_batches_of_a_step_are_known_by_features_and_labels_alike():
     features = {"image": tf.ones([4]), "anchors": tf.ones([8])}
     with pytest.raises(ValueError, match="features/anchors has 8"):
