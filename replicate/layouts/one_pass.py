@@ -13,7 +13,7 @@ from replicate.layouts.demands import can_be
 from replicate.layouts.dims import Dim
 from replicate.layouts.facts import Facts
 from replicate.layouts.found import Layouts, Source, put
-from replicate.layouts.kinds import BEGIN, SOURCES
+from replicate.layouts.kinds import BEGIN, SOURCES, differs
 from replicate.layouts.layout import (
     SIZE,
     WHOLE,
@@ -27,6 +27,7 @@ from replicate.layouts.layout import (
     Size,
     Strategy,
     Whole,
+    is_shard,
 )
 from replicate.layouts.learnt import Learnt, Step
 from replicate.layouts.lookahead import Lookahead
@@ -113,7 +114,8 @@ class Pass:
         if not self._is_size(operation):
             self._whole[operation.type] += 1
             self._meet(operation, [WHOLE] * len(inputs))
-            self._starts.may_split(operation)
+            if any(map(is_shard, inputs)):  # Sums over rows have none.
+                self._starts.may_split(operation)
 
     def _go_on(self, operation: Any) -> None:
         """Splits rows that were made by an operation which runs once, if towers can use them."""
@@ -126,7 +128,10 @@ class Pass:
             self._layout_of(tensor) if unit is None else Shard(0, unit)
             for tensor, unit in zip(operation.inputs, given)
         ]
-        strategy = self._strategy(operation, layouts)
+        # If n is known, these may be n of something else. Then only numbers that are the same
+        # however they are split are computed in towers.
+        is_same = not (isinstance(self._facts.rows, int) and differs(operation))
+        strategy = self._strategy(operation, layouts) if is_same else None
         if strategy is not None and any(isinstance(one, Shard) for one in strategy.outputs):
             self._enter(operation, strategy)
         else:

@@ -8,7 +8,7 @@ from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.dims import ROWS
 from replicate.layouts.facts import Facts
-from replicate.layouts.layout import SIZE, WHOLE, Demand, Indices, Layout, Shard
+from replicate.layouts.layout import WHOLE, Demand, Indices, Layout, Partial, Shard, is_shard
 
 
 class Starts:
@@ -26,6 +26,7 @@ class Starts:
         self._facts = facts
         self._begun: set[Any] = set()  # Operations that draw or repeat values.
         self._beside_rows: set[Any] = set()  # Those whose values are combined with rows.
+        self._beside_weights: set[Any] = set()  # Those combined with a whole value that is split.
         # By tensor that is made from these values alone: the operations that made them.
         self._from: dict[Any, frozenset[Any]] = {}
         # By whole tensor that towers may split: the unit on axis 0.
@@ -35,6 +36,7 @@ class Starts:
         """Returns independent `Starts` in the same state, with a copy of the `Facts`."""
         other = Starts(facts)
         other._begun, other._beside_rows = set(self._begun), set(self._beside_rows)
+        other._beside_weights = set(self._beside_weights)
         other._from, other._splits = dict(self._from), dict(self._splits)
         return other
 
@@ -53,19 +55,30 @@ class Starts:
 
     def follow(self, operation: Any, layouts: Sequence[Layout], demands: Sequence[Demand]) -> None:
         """Records an operation in towers, with the layouts and the demands of its inputs."""
-        given: list[Any] = []
-        are_split = False
+        rows: list[Any] = []
+        partials: list[Any] = []
+        are_split = is_weight = False
         for tensor, layout, demand in zip(operation.inputs, layouts, demands):
             key = graph_lib.reference(tensor)
+            if layout == WHOLE and isinstance(demand, Shard):
+                are_split |= key in self._splits
+                is_weight |= key not in self._splits
             # Values that are joined first, such as a masked weight for a product with rows, are not
             # combined row by row.
-            if layout not in (WHOLE, SIZE) and (layout == demand or isinstance(layout, Indices)):
-                given.append(key)
-            are_split |= key in self._splits and isinstance(demand, Shard)
-        found = frozenset().union(*(self._from.get(key, frozenset()) for key in given))
+            if is_shard(layout) and (layout == demand or isinstance(layout, Indices)):
+                rows.append(key)
+            elif isinstance(layout, Partial) and layout == demand:
+                partials.append(key)
+        made = [self._from.get(key, frozenset()) for key in (*rows, *partials)]
+        found: frozenset[Any] = frozenset().union(*made)
+        if is_weight:
+            self._beside_weights |= found
         # Another input has rows of the batch, so these values are rows as well.
-        if are_split or any(key not in self._from for key in given):
+        if are_split or any(key not in self._from for key in rows):
             self._beside_rows |= found
+        elif any(key not in self._from for key in partials):
+            # Losses are added up: these may be of noise for rows, or of a weight with noise.
+            self._beside_rows |= found - self._beside_weights
         elif found:
             for tensor in operation.outputs:
                 self._from[graph_lib.reference(tensor)] = found

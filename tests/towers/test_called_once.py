@@ -174,15 +174,33 @@ def test_random_numbers_of_one_device(name, version):
         np.testing.assert_array_equal(got, drawn(name, 1, 12))
 
 
+def dropping_weights(x):
+    """Masks a weight, and takes the norm of that."""
+    kept = get_matrix("w", [4, 3]) * tf.cast(tf.random.uniform([4, 3], seed=5) < 0.5, F64)
+    return tf.reduce_sum(tf.tanh(x @ kept), 1, keepdims=True), 0.01 * tf.reduce_mean(kept**2)
+
+
+def drawing_weights(x):
+    """A Bayesian layer, whose weights are drawn once for all rows."""
+    noise = tf.random.normal([4, 3], dtype=F64, seed=5)
+    drawn = get_matrix("w", [4, 3]) + 0.1 * noise
+    return tf.reduce_sum(x @ drawn, 1, keepdims=True), 0.01 * tf.reduce_mean(drawn * noise)
+
+
+def noise_of_features(x):
+    """Each feature has a gate, from the mean of all rows."""
+    gate = tf.sigmoid(tf.reduce_mean(x, 0)) + tf.random.normal([4], dtype=F64, seed=3)
+    return (x * gate) @ get_matrix("w", [4, 1]), 0.0
+
+
 @pytest.mark.parametrize("rows", [4, 8])
-def test_random_numbers_for_weights(rows):
+@pytest.mark.parametrize("model", [dropping_weights, drawing_weights, noise_of_features])
+def test_random_numbers_that_are_not_for_rows(model, rows):
     """They are one device's, even if a weight has as many rows as the batch."""
 
     def model_fn(features, labels, mode, params):
-        mask = tf.cast(tf.random.uniform([4, 3], dtype=F64, seed=5) < 0.5, F64)
-        hidden = tf.tanh(features["x"] @ (get_matrix("w", [4, 3]) * mask))
-        predictions = tf.reduce_sum(hidden, 1, keepdims=True)
-        return trained(mean_square(predictions, labels, params), params, mode)
+        predictions, penalty = model(features["x"])
+        return trained(mean_square(predictions, labels, params) + penalty, params, mode)
 
     batches = contract.Batches(4 * rows, rows, static=True)
     got, want = (contract.record_plain(model_fn, towers, batches) for towers in (3, 1))
