@@ -122,7 +122,7 @@ def replicate_model_fn(
         batch_norm: `'tower'`: in training, the fused kernel of batch norm takes the moments of each
             tower's rows, as data-parallel trainers do. `'batch'`: it takes those of all rows, as on
             one device, with an all-reduce of the moments in every layer. Other kernels always take
-            those of all rows.
+            those of all rows. Like `random='batch'`, not with `per_tower=True` or on TPU cores.
         random: `'tower'`: each tower draws random numbers for its rows, e.g. for dropout.
             `'batch'`: they are drawn once for the batch, as on one device, and split.
         per_tower: Whether `model_fn` builds the program of one tower, as on TPU cores, instead of

@@ -29,6 +29,10 @@ def can_be(op: Op, index: int, layout: Layout, demand: Demand) -> bool:
         dims = op.dims(index)
         if isinstance(layout, PerTowerLayout) or dims is None or demand.axis >= len(dims):
             return False
+        # Rows have no common number of entries of a ragged unit, nor the reverse.
+        given = layout.unit if isinstance(layout, (Indices, Shard)) else demand.unit
+        if isinstance(given, str) and isinstance(demand.unit, str) and given != demand.unit:
+            return False
         size = dims[demand.axis]
         return (
             not isinstance(size, int)

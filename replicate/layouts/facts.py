@@ -146,6 +146,8 @@ class Facts:
         given = operation.inputs[_COUNT[operation.type]]
         dims = self.dims(given)
         while given.op.type in ("Identity", "Reshape"):
+            if given.op.inputs[0].dtype != given.dtype:
+                break  # It reads a reference variable, which may have changed in between.
             given = given.op.inputs[0]
         return operation.type, tensor.value_index, graph_lib.reference(given), dims
 

@@ -78,9 +78,11 @@ def taken_range(op: Op, place: int, size: Dim) -> Range:
     low = None if begin is None else begin[place]
     high = None if end is None else end[place]
     stride = None if strides is None else strides[place]
-    if op.attr("begin_mask") >> place & 1:
+    # A mask is ignored where a single entry is taken.
+    is_range = not op.attr("shrink_axis_mask") >> place & 1
+    if is_range and op.attr("begin_mask") >> place & 1:
         low = 0
-    if op.attr("end_mask") >> place & 1:
+    if is_range and op.attr("end_mask") >> place & 1:
         high = size
     return Range(low, high, stride)
 

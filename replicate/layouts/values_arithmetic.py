@@ -129,8 +129,9 @@ def _at_least_one(op: Op) -> np.ndarray[Any, Any] | None:
         return None
     maximum = op.beside(divisor)
     for x, other in ((0, 1), (1, 0)):
-        if set(maximum.ints(other) or ()) == {1}:
-            return maximum.value(x)
+        value, ones = maximum.value(x), maximum.value(other)
+        if value is not None and ones is not None and set(ones.flat) == {1}:
+            return np.broadcast_to(value, np.broadcast(value, ones).shape)
     return None
 
 

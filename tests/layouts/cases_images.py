@@ -84,7 +84,8 @@ def boxes(draw: np.random.RandomState, images: int) -> Arguments:
     """Draws boxes, and the index of the image that each of them belongs to."""
     count = sizes(draw, 1)[0]
     image_of_box = draw.randint(images, size=count).astype(np.int32)
-    return {"boxes": single(draw, count, 4), "box_ind": image_of_box}
+    corners = draw.uniform(-0.5, 1.5, [count, 4]).astype(np.float32)  # Some are outside.
+    return {"boxes": corners, "box_ind": image_of_box}
 
 
 @cases("CropAndResize")

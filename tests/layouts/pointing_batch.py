@@ -99,15 +99,16 @@ class Batch:
         """Returns a new leaf of rows of words, some without any."""
         return self.rows(dtype=tf.string)
 
-    def records(self, make: Callable[[np.random.RandomState], bytes]) -> Any:
-        """Returns a new leaf of strings, a record of each row."""
-        made = tf.placeholder(tf.string, [self.steps[0].total if self.is_static else None])
+    def records(self, make: Callable[[np.random.RandomState], bytes], each: int = 1) -> Any:
+        """Returns a new leaf of strings, so many records of each row."""
+        size = self.steps[0].total * each if self.is_static else None
+        made = tf.placeholder(tf.string, [size])
 
         def values(total: int) -> Sequence[Any]:
-            return [np.array([make(self.draw) for _ in range(total)], object)]
+            return [np.array([make(self.draw) for _ in range(total * each)], object)]
 
         self._fed.append(_Fed([made], values))
-        self._leaves.append((made, 1, [Source(made, 0, 1)]))
+        self._leaves.append((made, each, [Source(made, 0, each)]))
         return made
 
     def sparse(

@@ -105,6 +105,14 @@ def parse_padded(batch: Batch, name: str) -> None:
     tf.reduce_sum(made["padded"], 1, keepdims=True) * tf.tanh(made["dense"])
 
 
+@case("ParseExample", "ParseExampleV2")
+def parse_pairs(batch: Batch, name: str) -> None:
+    """Two records for each row."""
+    features = {"words": tf.io.VarLenFeature(tf.string)}
+    made = tf.io.parse_example(batch.records(_example, each=2), features)["words"]
+    tf.gather(batch.rows(2, each=2), made.indices[:, 0])
+
+
 @case("ParseSequenceExample", "ParseSequenceExampleV2")
 def parse_sequences(batch: Batch, name: str) -> None:
     nothing = tf.constant([], tf.string)

@@ -201,9 +201,12 @@ def concat(batch: Batch, name: str) -> None:
 def cross(batch: Batch, name: str) -> None:
     as_words = name == "SparseCrossV2"
     dtype = tf.string if as_words else tf.int64
-    given = [batch.sparse(COLUMNS, dtype=dtype) for _ in range(batch.draw.randint(1, 3))]
-    given[0] = batch.one_of(given[0], batch.lists(dtype))
-    dense = [batch.rows(2, dtype=dtype) for _ in range(batch.draw.randint(2))]
+    each = batch.one_of(1, 1, 2)
+    given = [batch.sparse(COLUMNS, dtype=dtype, each=each) for _ in range(batch.draw.randint(3))]
+    if given and each == 1:
+        given[0] = batch.one_of(given[0], batch.lists(dtype))
+    few = batch.draw.randint(2) if given else 2
+    dense = [batch.rows(2, dtype=dtype, each=each) for _ in range(few)]
     options: dict[str, Any] = {
         "SparseCross": {
             "hashed_output": True,

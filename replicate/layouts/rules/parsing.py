@@ -41,7 +41,9 @@ def _layout(op: Op, made: Sequence[Result], index: int) -> Layout | None:
         return SIZE
     if name.endswith(("sparse_indices", "sparse_values")):
         unit = counted(op, made.index(Result(name.replace("values", "indices"), place)))
-        if unit is None:
+        each = op.per_row(0, 0)
+        if unit is None or each is None:
             return None
-        return Shard(0, unit) if name.endswith("values") else Indices(unit, is_matrix=True)
+        is_value = name.endswith("values")
+        return Shard(0, unit) if is_value else Indices(unit, each=each, is_matrix=True)
     return None

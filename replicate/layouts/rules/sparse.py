@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Sequence
 
 from replicate.layouts import dims as dims_lib
+from replicate.layouts.dims import ROWS, Dim
 from replicate.layouts.layout import (
     SIZE,
     SUM,
@@ -177,16 +178,26 @@ def cross(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     many, unit = op.attr("N"), counted(op)
     end = 3 * many + len(op.attr("dense_types"))
     demands: list[Demand] = [WHOLE] * len(layouts)
+    # By all inputs: the unit of their rows, and how many rows there are for each of it.
+    kinds: set[tuple[str, Dim | None]] = set()
     for index in range(many):
         found = _sparse(op, layouts, 2 * many + index, index)
-        if found is None or found.each != 1:
+        if found is None:
             return None
+        kinds.add((found.within, found.each))
         for place, demand in zip(range(index, 3 * many, many), _demands(found)):
             demands[place] = demand
     demands[3 * many : end] = [Shard(0)] * (end - 3 * many)
-    if unit is None or op.value_of(op.outputs[2]) is None:
+    for index in range(3 * many, end):
+        is_split = layouts[index] in (Shard(0), WHOLE) and op.rank(index) == 2
+        kinds.add((ROWS, op.per_row(index, 0) if is_split else None))
+    if unit is None or op.value_of(op.outputs[2]) is None or len(kinds) != 1:
         return None
-    return Strategy(tuple(demands), (Indices(unit, is_matrix=True), Shard(0, unit), SIZE))
+    ((within, each),) = kinds
+    if each is None:
+        return None
+    made = Indices(unit, within=within, each=each, is_matrix=True)
+    return Strategy(tuple(demands), (made, Shard(0, unit), SIZE))
 
 
 @pointing("StringSplit", "StringSplitV2")
