@@ -114,7 +114,8 @@ class Pass:
         if not self._is_size(operation):
             self._whole[operation.type] += 1
             self._meet(operation, [WHOLE] * len(inputs))
-            if any(map(is_shard, inputs)):  # Sums over rows have none.
+            # If n is known, a sum over rows may have n entries of something else.
+            if not isinstance(self._facts.rows, int) or any(map(is_shard, inputs)):
                 self._starts.may_split(operation)
 
     def _go_on(self, operation: Any) -> None:
@@ -128,8 +129,7 @@ class Pass:
             self._layout_of(tensor) if unit is None else Shard(0, unit)
             for tensor, unit in zip(operation.inputs, given)
         ]
-        # If n is known, these may be n of something else. Then only numbers that are the same
-        # however they are split are computed in towers.
+        # If n is known, these may be no rows: values must be the same however they are split.
         is_same = not (isinstance(self._facts.rows, int) and differs(operation))
         strategy = self._strategy(operation, layouts) if is_same else None
         if strategy is not None and any(isinstance(one, Shard) for one in strategy.outputs):

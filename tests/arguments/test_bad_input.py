@@ -126,7 +126,8 @@ ARGUMENTS = [
     ({"random": True}, "`random` must be 'tower' or 'batch', but is True"),
     (
         {"per_tower": True, "batch_norm": "batch"},
-        "one tower or TPU core only has its own rows, but `batch_norm` is 'batch'…Leave them out",
+        "The program of one tower or TPU core only has its own rows, but `batch_norm` is…'batch' "
+        "and `random`…'tower'. Leave them out, and use `replicate.batch_normalization`",
     ),
     ({"model_fn": 3}, "`model_fn` must be a function…is 3"),
 ]
