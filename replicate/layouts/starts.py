@@ -77,7 +77,7 @@ class Starts:
         if are_split or any(key not in self._from for key in rows):
             self._beside_rows |= found
         elif any(key not in self._from for key in partials):
-            # Losses are added up: these may be of noise for rows, or of a weight with noise.
+            # Losses are added up, which come from noise for rows, or from a weight with noise.
             self._beside_rows |= found - self._beside_weights
         elif found:
             for tensor in operation.outputs:
