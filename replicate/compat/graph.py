@@ -111,7 +111,7 @@ def runs_in_rounds(op: tf.Operation) -> bool:
 
     An `Exit` belongs to the loop that it leaves, but gives its value outside of it.
     """
-    return in_while_loop(op) and len(loops_of(op)) > (op.type == "Exit")
+    return len(loops_of(op)) > (op.type == "Exit")
 
 
 def is_in_control_flow(op: tf.Operation) -> bool:

@@ -21,8 +21,6 @@ from replicate.partition.order import in_order
 _SCOPE = "replicate/references/"
 # Operations that hold the memory of a reference.
 _HOLDERS = frozenset(["VariableV2", "Variable", "TemporaryVariable"])
-# Operations by which it enters loops, where operations outside cannot wait for it.
-_LOOPS = frozenset(["Enter", "RefEnter"])
 
 
 def read_before_written(fetches: Sequence[Any]) -> None:
@@ -41,7 +39,8 @@ def read_before_written(fetches: Sequence[Any]) -> None:
     reads = [
         op
         for op in (running - later if begun else ())
-        if op.type not in op_types.SAME_MEMORY | _LOOPS and any(map(_has_memory, op.inputs))
+        if op.type not in op_types.SAME_MEMORY | graph_lib.ENTER
+        and any(map(_has_memory, op.inputs))
     ]
     by_device: dict[str, list[Any]] = {}
     for op in _that_run(reads, known) - later:
@@ -82,7 +81,7 @@ def _begins(write: Any) -> Any:
         return write
     handle, entered = write.inputs[0], None
     while handle.op.inputs:
-        entered = handle.op if handle.op.type in _LOOPS else entered
+        entered = handle.op if handle.op.type in graph_lib.ENTER else entered
         handle = handle.op.inputs[0]
     if entered is not None and graph_lib.is_outside(entered):
         return entered

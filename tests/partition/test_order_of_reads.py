@@ -238,7 +238,6 @@ def test_a_size_of_what_a_branch_or_loop_gives_waits_for_it(by):
     assert_alike(ran_of(model_fn, ROWS))
 
 
-@pytest.mark.skipif(versions.IS_1, reason="TensorFlow 1.15 inlines functions by itself")
 def test_what_follows_a_function_by_a_size_still_does():
     def model_fn(features, labels, mode):
         zeros = tf.zeros_initializer()
