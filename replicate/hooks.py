@@ -243,7 +243,8 @@ class ProgressHook(tf.train.SessionRunHook):
         """Updates the counts; one run may have made several steps, or none."""
         step = int(session.run(self._global_step))
         if isinstance(self._batch_size, int):
-            self._examples += (step - self._step) * self._batch_size
+            # On TPU cores, a run may read several batches; with accumulation, a step does.
+            self._examples += max(step - self._step, self._runs) * self._batch_size
         self._step = step
         self._runs = 0
 

@@ -127,6 +127,23 @@ def test_throughput_counts_examples_of_the_whole_batch(terminal, clock, batch_si
     assert "steps/s" not in terminal.getvalue()
 
 
+def test_throughput_counts_all_batches_of_a_step(terminal, clock):
+    """With accumulated batches, the global step changes once for several runs."""
+    runs = tf.get_variable("runs", [], tf.int32, tf.zeros_initializer())
+    with tf.control_dependencies([tf.assign_add(runs, 1)]):
+        done = tf.cast(tf.equal(runs.read_value() % 2, 0), tf.int64)
+        with tf.control_dependencies([tf.assign_add(tf.train.get_global_step(), done)]):
+            accumulate = tf.no_op()
+    with tf.train.MonitoredTrainingSession(
+        hooks=[ProgressHook(2, 32, every_secs=0, stream=terminal)]
+    ) as session:
+        for _ in range(4):
+            session.run(accumulate)
+    # As above: 3 * 32 rows in 7 s.
+    rates = re.findall(r"([\d,]+) examples/s", terminal.getvalue())
+    assert rates[-1] == "14"
+
+
 def test_throughput_without_a_batch_size_counts_steps(terminal, clock):
     train(ProgressHook(4, every_secs=0, stream=terminal), steps=4)
     rates = re.findall(r"([\d.,]+) steps/s", terminal.getvalue())

@@ -146,13 +146,18 @@ def _sources(shards: Any) -> list[tuple[Source, Sequence[Any]]]:
     found: dict[Any, tuple[Source, Sequence[Any]]] = {}
     for leaf, axis, each, parts in shards.split:
         if isinstance(leaf, tf.SparseTensor):
-            for source, shards_of_source in _sources_of_sparse(leaf, axis, each, parts):
-                found.setdefault(graph_lib.reference(source.tensor), (source, shards_of_source))
+            values, made = leaf.values, _sources_of_sparse(leaf, axis, each, parts)
         elif isinstance(leaf, tf.RaggedTensor):
-            for source, shards_of_source in _sources_of_ragged(leaf, each, parts):
-                found.setdefault(graph_lib.reference(source.tensor), (source, shards_of_source))
+            values, made = leaf.flat_values, _sources_of_ragged(leaf, each, parts)
         elif isinstance(leaf, tf.Tensor) and leaf.shape.rank is not None:
-            found.setdefault(graph_lib.reference(leaf), (Source(leaf, axis, each), parts))
+            values, made = leaf, [(Source(leaf, axis, each), parts)]
+        else:
+            continue
+        # Values that two features share are split once. The second feature has other indices or
+        # row splits, which are used whole.
+        if graph_lib.reference(values) not in found:
+            for source, by_tower in made:
+                found.setdefault(graph_lib.reference(source.tensor), (source, by_tower))
     return list(found.values())
 
 

@@ -124,7 +124,10 @@ def _forward(operation: Any) -> list[Any]:
 
 
 def _backward(operation: Any, mean: Any, variance: Any) -> list[Any]:
-    dy, x, scale = operation.inputs[:3]
+    scale, dtype = operation.inputs[2], operation.inputs[1].dtype
+    # The sum of two terms, which may be large where it is small. It is rounded once, as by the
+    # kernel of one device.
+    dy, x = (tf.cast(tensor, scale.dtype) for tensor in operation.inputs[:2])
     further = {"reserve_space_3": operation.inputs[5]} if len(operation.inputs) > 5 else {}
     epsilon = operation.get_attr("epsilon")
     # For given moments, the kernel wants the channels last.
@@ -151,7 +154,7 @@ def _backward(operation: Any, mean: Any, variance: Any) -> list[Any]:
     rest = _kernel(name, operation, x, each * d_scale, each * d_offset, mean, variance)
     # In training, the kernel has no gradients of given moments.
     nothing = [tf.zeros([0], tensor.dtype) for tensor in operation.outputs[3:]]
-    return [direct + rest[0], d_scale, d_offset, *nothing]
+    return [tf.cast(direct + rest[0], dtype), d_scale, d_offset, *nothing]
 
 
 def _kernel(

@@ -178,6 +178,25 @@ def test_moments_are_of_all_rows_in_half_precision_too(dtype, tolerance, num_tow
     contract.assert_same_run(got, want, tolerance)
 
 
+@pytest.mark.parametrize("num_towers", [2, 3])
+def test_gradients_in_half_precision_are_rounded_once(num_towers):
+    """Both terms of this gradient are infinite in half precision, and cancel."""
+
+    def model(features, labels, mode, params):
+        weight = tf.get_variable("weight", [2], initializer=tf.ones_initializer())
+        x = tf.cast(1e-3 * features[..., :2] * weight, tf.float16)
+        y, _, _ = tf.nn.fused_batch_norm(x, tf.ones([2]), tf.zeros([2]), epsilon=1.001e-5)
+        loss = tf.reduce_mean(tf.cast(y, tf.float32)) * 1e6
+        train_op = tf.train.GradientDescentOptimizer(1.0).minimize(loss)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    replicated = contract.replicated(model, num_towers, batch_norm="batch")
+    data = functools.partial(dataset, False)
+    got = contract.record(replicated, data, contract.make_params(), num_towers)
+    # The gradient is 0 but for rounding, since batch norm takes any factor away.
+    np.testing.assert_allclose(got.variables[-1]["weight:0"], 1, atol=0.2)
+
+
 def normed(features, mode):
     """A convolution and batch norm that is written out; its sizes are those of the batch."""
     x = tf.layers.conv2d(features, 3, 2, use_bias=False)

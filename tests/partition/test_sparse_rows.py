@@ -90,3 +90,34 @@ def test_values_that_are_not_in_the_order_of_rows():
             assert session.run(spec.loss, {indices: [[0, 0], [1, 1], [2, 0]]}) == 6
             with pytest.raises(tf.errors.InvalidArgumentError, match="in the order of their rows"):
                 session.run(spec.loss, {indices: [[0, 0], [2, 1], [1, 0]]})
+
+
+@pytest.mark.parametrize("kind", ["sparse", "ragged"])
+def test_two_features_that_share_their_values(kind):
+    """Each has other rows, so the shards of the first are not those of the second."""
+
+    def model_fn(features, labels, mode):
+        dense = tf.sparse.to_dense if kind == "sparse" else lambda ragged: ragged.to_tensor(0.0)
+        loss = sum(tf.reduce_sum(dense(features[name]) * [[1.0], [2.0]]) for name in "ab")
+        train_op = tf.assign_add(tf.train.get_global_step(), 1)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    with tf.Graph().as_default():
+        tf.train.create_global_step()
+        values = tf.placeholder_with_default([1.0, 2.0, 3.0, 4.0], [None])
+        if kind == "sparse":
+            rows = {"a": [0, 0, 0, 1], "b": [0, 1, 1, 1]}
+            shape = tf.constant([2, 4], tf.int64)
+            features = {
+                name: tf.SparseTensor([[row, i] for i, row in enumerate(rows[name])], values, shape)
+                for name in rows
+            }
+        else:
+            splits = {"a": [0, 3, 4], "b": [0, 1, 4]}
+            features = {
+                name: tf.RaggedTensor.from_row_splits(values, splits[name]) for name in splits
+            }
+        spec = contract.replicated(model_fn, 2)(features, None, mode=contract.ModeKeys.TRAIN)
+        with tf.Session(config=contract.session_config(2)) as session:
+            session.run(tf.global_variables_initializer())
+            assert session.run(spec.loss) == (6 + 2 * 4) + (1 + 2 * 9)

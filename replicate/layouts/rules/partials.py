@@ -32,10 +32,11 @@ Kept = Callable[[Op, Sequence[Layout]], Optional[Layout]]
 
 _functions: dict[str, Kept] = {}
 
-# Non-decreasing from -inf to inf. Softsign, and Erf of bfloat16, give NaN for infinite values.
+# Non-decreasing from -inf to inf. Softsign, and Erf of bfloat16, give NaN for infinite values;
+# Sign gives 0 for NaN.
 RISING = (
     "Exp", "Expm1", "Tanh", "Sigmoid", "Relu", "Relu6", "Elu", "Selu", "Softplus", "Atan", "Asinh",
-    "Sinh", "Floor", "Ceil", "Round", "Rint", "Sign",
+    "Sinh", "Floor", "Ceil", "Round", "Rint",
 )  # fmt: skip
 # By type: the operand that is a gradient. The output is proportional to it.
 OF_GRADIENTS = {
