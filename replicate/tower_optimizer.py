@@ -9,9 +9,16 @@ import tensorflow.compat.v1 as tf
 
 from replicate import loss_scale as loss_scales
 from replicate.clusters import SyncHook, check_not_synchronised
-from replicate.compat import renamed, saving
+from replicate.compat import keras, renamed, saving
 from replicate.engines import context
-from replicate.optimizer import AnswersAsKeras, TrainingStep, WrappedOptimizer, ancestor
+from replicate.optimizer import (
+    AnswersAsKeras,
+    SharesAttributes,
+    TrainingStep,
+    WrappedOptimizer,
+    ancestor,
+    overrides,
+)
 from replicate.reduction import Reduction
 
 if TYPE_CHECKING:
@@ -24,7 +31,7 @@ if TYPE_CHECKING:
     Loss = TypeVar("Loss", bound=AnyLoss)
 
 
-class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
+class TowerOptimizer(AnswersAsKeras, SharesAttributes, ancestor.Ancestor, saving.Wrapper):
     """Wraps an optimizer so that all towers train one set of variables.
 
         optimizer = replicate.TowerOptimizer(tf.train.AdamOptimizer(1e-3))
@@ -99,11 +106,11 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         reduction: Where | Reduction = "consolidation",
     ) -> None:
         super().__init__(use_locking=False, name="TowerOptimizer")
-        self._wrapped = WrappedOptimizer(
+        wrapped = WrappedOptimizer(
             optimizer_or_optimizer_fn, loss_scale, accumulate_steps != 1, loss_scales.get
         )
         self.step = TrainingStep(
-            self._wrapped,
+            wrapped,
             clip_norm,
             transform_gradients,
             accumulate_steps,
@@ -112,9 +119,10 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
             reduction,
         )
         """The processing of gradients after they are reduced; for engines."""
-        self.stand_for(self._wrapped.given, self.step.saved)
         self.averages_losses: bool | None = None
         """Whether losses were means when gradients were computed, None if unknown; for engines."""
+        self._wrapped = wrapped  # From now on, this object shares the optimizer's attributes.
+        self.stand_for(wrapped.given, self.step.saved)
 
     @property
     def optimizer(self) -> tf.train.Optimizer:
@@ -127,14 +135,21 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
         return self._wrapped.loss_scale
 
     def minimize(self, loss: AnyLoss, *args: Any, **kwargs: Any) -> tf.Operation:
-        """Computes and applies gradients; takes the arguments of `tf.train.Optimizer.minimize`.
+        """Computes and applies gradients; takes the arguments of the wrapped optimizer's.
 
         Returns:
             The operation that applies the gradients.
 
         Raises:
+            TypeError: If the wrapped optimizer overrides this, and does not apply gradients.
             ValueError: If no variable has a gradient.
         """
+        if overrides.minimizes(self.optimizer):
+            methods = {
+                "compute_gradients": self.compute_gradients,
+                "apply_gradients": self.apply_gradients,
+            }
+            return overrides.call(self.optimizer, "minimize", methods, loss, *args, **kwargs)
         given = inspect.signature(super().minimize).bind(loss, *args, **kwargs).arguments
         applied = {key: given.pop(key) for key in ("global_step", "name") if key in given}
         grads_and_vars = self.compute_gradients(**given)
@@ -255,41 +270,22 @@ class TowerOptimizer(AnswersAsKeras, ancestor.Ancestor, saving.Wrapper):
 
         Returns:
             List with the operation that applies the gradients.
+
+        Raises:
+            TypeError: If the wrapped optimizer overrides this, and does not apply gradients.
         """
+        updating = keras.updating(self.optimizer)
+        if updating is not None:
+
+            def get_gradients(loss: AnyLoss, params: list[tf.Variable]) -> list[Gradient]:
+                return [grad for grad, _ in self.compute_gradients(loss, var_list=params)]
+
+            methods: dict[str, Any] = {
+                "get_gradients": get_gradients,
+                "apply_gradients": self.apply_gradients,
+            }
+            return overrides.call(updating, "get_updates", methods, loss, params)
         return [self.apply_gradients(self.compute_gradients(loss, var_list=params))]
-
-    @property
-    def iterations(self) -> tf.Variable:
-        """The step counter of an optimizer of Keras 2; it can be set to the global step."""
-        return self.optimizer.iterations
-
-    @iterations.setter
-    def iterations(self, variable: tf.Variable) -> None:
-        self.optimizer.iterations = variable
-
-    def get_name(self) -> str:
-        """Returns the wrapped optimizer's name."""
-        optimizer = self.optimizer
-        return optimizer.get_name() if hasattr(optimizer, "get_name") else type(optimizer).__name__
-
-    def get_slot(self, var: tf.Variable, name: str) -> tf.Variable | None:
-        """Returns slot `name` of variable `var`, None if it has none."""
-        return self.optimizer.get_slot(var, name)
-
-    def get_slot_names(self) -> list[str]:
-        """Returns the names of the slots."""
-        return self.optimizer.get_slot_names()
-
-    def variables(self) -> list[tf.Variable]:
-        """Returns the variables that hold the wrapped optimizer's state."""
-        return self.optimizer.variables()
-
-    def __getattr__(self, name: str) -> Any:
-        # Only for attributes that this class lacks, such as those of a user's optimizer.
-        # `_self_…` is TensorFlow's state of one object for checkpoints, never the wrapped one's.
-        if name.startswith(("__", "_self_")) or "_wrapped" not in self.__dict__:
-            raise AttributeError(name)
-        return self._wrapped.attribute(name)
 
     def answer_as(self, first: TowerOptimizer) -> None:
         """Makes this optimizer give the state of another replica's optimizer; engines call it.

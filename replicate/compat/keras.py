@@ -8,11 +8,17 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import environment
 
+# That of `replicate` only passes calls on to Keras' optimizers.
+_LIBRARIES = ("tensorflow", "keras", "tf_keras", "replicate")
+# Attributes that optimizers had before TensorFlow 2.4 if they clip; now they are properties.
+_CLIPS = frozenset(["clipnorm", "clipvalue"])
+
 
 class _LegacyOptimizer:
     """An optimizer of Keras 2, `OptimizerV2`, with the methods of a `tf.train.Optimizer`.
 
-    It clips gradients when it applies them, that is, after they are summed over towers.
+    Since TensorFlow 2.4, it clips gradients when it applies them, that is, after they are summed
+    over towers.
     """
 
     def __init__(self, optimizer: Any) -> None:
@@ -22,7 +28,12 @@ class _LegacyOptimizer:
         self, loss: tf.Tensor, var_list: Any = None
     ) -> list[tuple[Any, tf.Variable]]:
         variables = tf.trainable_variables() if var_list is None else tf.nest.flatten(var_list)
-        return list(zip(tf.gradients(loss, variables), variables))
+        # Keras' own raises an error if a variable has no gradient. Before TensorFlow 2.4, it clips.
+        is_changed = overrides(self._optimizer, "get_gradients") or not _CLIPS.isdisjoint(
+            vars(self._optimizer)
+        )
+        compute = self._optimizer.get_gradients if is_changed else tf.gradients
+        return list(zip(compute(loss, variables), variables))
 
     def apply_gradients(
         self, grads_and_vars: Any, global_step: tf.Variable | None = None, name: str | None = None
@@ -42,6 +53,19 @@ class _LegacyOptimizer:
 
     def __setattr__(self, name: str, value: Any) -> None:
         setattr(self._optimizer, name, value)
+
+
+def overrides(value: Any, method: str) -> bool:
+    """Whether a method of an object is defined outside of TensorFlow, Keras and this library."""
+    function = getattr(type(value), method, None)
+    module = getattr(function, "__module__", "").partition(".")[0]
+    return function is not None and module not in _LIBRARIES
+
+
+def updating(optimizer: Any) -> Any:
+    """Returns the optimizer of Keras 2 that overrides `get_updates`, None if it does not."""
+    inner = vars(optimizer).get("_optimizer") if isinstance(optimizer, _LegacyOptimizer) else None
+    return inner if overrides(inner, "get_updates") else None
 
 
 def class_of(optimizer: Any) -> type | None:

@@ -10,16 +10,12 @@ from typing import Any, Iterable, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from replicate.compat import distribute
+from replicate.compat import distribute, keras
 from replicate.engines.per_tower import PerTower
 from replicate.graphs import names_in
 from replicate.reduction import collectives
 
 _NONE, _SLICES, _DENSE = range(3)
-
-# Packages whose `apply_gradients` leave the gradients as they are. That of `replicate` only passes
-# them on to Keras' optimizers.
-_LIBRARIES = ("tensorflow", "keras", "tf_keras", "replicate")
 
 
 class Kind(NamedTuple):
@@ -166,10 +162,8 @@ def all_reduce(*values: Sequence[Any]) -> PerTower[Any]:
 
 
 def overrides_apply(optimizer: Any) -> bool:
-    """Whether an optimizer's `apply_gradients` is defined outside TensorFlow and Keras."""
-    function = getattr(type(optimizer), "apply_gradients", None)
-    module = getattr(function, "__module__", "").partition(".")[0]
-    return function is not None and module not in _LIBRARIES
+    """Whether an optimizer may change gradients before it applies them, as TensorFlow's do not."""
+    return keras.overrides(optimizer, "apply_gradients")
 
 
 def applies_once(optimizer: Any) -> bool:
