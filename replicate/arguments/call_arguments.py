@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import Any, Mapping, Sequence
+from typing import Any, Callable, Mapping, Sequence
 
 _NAMES = ("features", "labels", "mode", "params", "config")
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -121,6 +121,15 @@ def _parameters(fn: Any) -> dict[str, inspect.Parameter]:
         wrapped.pop(next(iter(wrapped)))  # The object that the method is bound to.
     named = {name: p for name, p in found.items() if p.kind in _NAMED}
     return {**named, **{name: p for name, p in wrapped.items() if name not in named}}
+
+
+def accepted(fn: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns those of the `given` arguments that an Estimator passes to a function.
+
+    They are those that its signature names, except those that partial applications have bound.
+    """
+    names = set(inspect.signature(fn).parameters) - _bound(fn)
+    return {name: value for name, value in given.items() if name in names}
 
 
 def _bound(fn: Any) -> set[str]:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import json
 import os
 import pathlib
 import sys
-from typing import Any
+import traceback
+from typing import Any, Sequence
+
+import tensorflow.compat.v1 as tf
 
 from replicate import compat
+from replicate.graphs import is_users
+
+EPILOG = "Flags of your program follow `--`."
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
@@ -31,11 +38,95 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one line of JSON, no report")
 
 
-def prepare(args: argparse.Namespace) -> None:
-    """Makes names importable from the current directory, with the TensorFlow that `args` choose."""
+def split(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Returns the arguments of a command, and those of the user's program, which follow `--`."""
+    at = list(argv).index("--") if "--" in argv else len(argv)
+    return list(argv[:at]), list(argv[at + 1 :])
+
+
+def prepare(args: argparse.Namespace, of_program: Sequence[str]) -> None:
+    """Makes names importable from the current directory, with the TensorFlow that `args` choose.
+
+    Args:
+        args: The arguments of the command.
+        of_program: Those that the user's files find in `sys.argv`, as `tf.flags` does.
+    """
     sys.path.insert(0, os.getcwd())
+    sys.argv[1:] = of_program
     if args.tensorflow_1 is not None:
         compat.install(replace_ancestor=True, tensorflow_1=args.tensorflow_1 or True)
+
+
+def check_files(*names: str | None) -> None:
+    """Checks that Python imported what the files import that these names are in.
+
+    Args:
+        *names: The arguments that named objects, None for those that are left out.
+
+    Raises:
+        ValueError: If files in two directories have one name, of which Python imported only one.
+    """
+    files = {pathlib.Path(name.partition(":")[0]).resolve() for name in names if name}
+    files = {path for path in files if path.suffix == ".py"}
+    homes = {path.parent for path in files}
+    imported = {_file_of(module) for name, module in sys.modules.items() if "." not in name}
+    for file in sorted(imported - files):
+        home = file.parent.parent if file.name == "__init__.py" else file.parent
+        for other in sorted(homes - {home}) if home in homes else ():
+            twin = other / file.relative_to(home)
+            if twin.exists():
+                raise ValueError(
+                    f"Python imports one module of a name, but your files are beside {file} and "
+                    f"{twin}. Rename one of them, or make packages of their directories, and name "
+                    "objects as `package.module:name`."
+                )
+
+
+def read_flags(of_program: Sequence[str]) -> None:
+    """Lets the flags that the user's files define have values; `of_program` is as in `prepare`.
+
+    Raises:
+        ValueError: If the files do not define one of them.
+    """
+    flags = tf.flags.FLAGS
+    if flags.is_parsed():
+        return
+    try:
+        flags(sys.argv)
+    except tf.flags.Error as error:
+        # A program that has none may read its arguments otherwise.
+        modules = {str(module).partition(".")[0] for module in flags.flags_by_module_dict()}
+        if of_program and not modules <= {"absl", "tensorflow"}:
+            raise ValueError(
+                f"Flags of your program follow `--`, but {list(of_program)} cannot be read: {error}"
+            ) from None
+        flags.unparse_flags()  # A flag that the program needs may not matter here.
+
+
+def check_file(flag: str, path: str) -> None:
+    """Checks that a file can be written.
+
+    Args:
+        flag: The flag of the command line with this path, for the error.
+        path: The path.
+
+    Raises:
+        ValueError: If it cannot.
+    """
+    folder = pathlib.Path(path).absolute().parent
+    if not folder.is_dir():
+        raise ValueError(
+            f"`{flag}` must be in an existing directory, but is {path!r}. Make "
+            f"{pathlib.Path(path).parent}, or name another file."
+        )
+    try:
+        with open(path, "a"):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"`{flag}` must be a file that can be written, but {path!r} is not: {error.strerror}. "
+            "Name another file."
+        ) from None
 
 
 def params(text: str | None) -> Any:
@@ -55,16 +146,18 @@ def find(flag: str, name: str) -> Any:
     Raises:
         ValueError: If there is no such object, or its module cannot be imported.
     """
-    module, _, attributes = name.partition(":")
+    module, _, attributes = name.rpartition(":")
     try:
         found = _imported(module)
+    except Exception as error:
+        if not _is_missing(error, module):
+            raise ValueError(_failed(flag, module, error)) from error
+        raise ValueError(_unnamed(flag, name, error)) from None
+    try:
         for attribute in attributes.split("."):
             found = getattr(found, attribute)
-    except (ImportError, AttributeError, OSError, ValueError) as error:
-        raise ValueError(
-            f"`{flag}` must name an object as `module:name`, importable from here, but {name!r} "
-            f"is not: {error}. Run it in the directory of your modules, or set PYTHONPATH."
-        ) from None
+    except AttributeError as error:
+        raise ValueError(_unnamed(flag, name, error)) from None
     return found
 
 
@@ -89,12 +182,60 @@ def as_json(flag: str, text: str) -> dict[str, Any]:
     return found
 
 
+def _unnamed(flag: str, name: str, error: Exception) -> str:
+    return (
+        f"`{flag}` must name an object as `module:name`, importable from here, but {name!r} "
+        f"is not: {error}. Run it in the directory of your modules, or set PYTHONPATH."
+    )
+
+
+def _is_missing(error: Exception, module: str) -> bool:
+    """Whether a module itself is not there, and not something that it imports."""
+    if not module:
+        return True
+    if isinstance(error, ModuleNotFoundError):
+        return f"{module}.".startswith(f"{error.name}.")
+    return isinstance(error, FileNotFoundError) and not pathlib.Path(module).exists()
+
+
+def _failed(flag: str, module: str, error: Exception) -> str:
+    """Returns the text of the error that a module raised while it was imported."""
+    frames = [one for one in traceback.extract_tb(error.__traceback__) if is_users(one.filename)]
+    frames = [one for one in frames if one.filename != __file__]
+    place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    text = f"{type(error).__name__}: {error}"
+    hint = "Mend it."
+    if "relative import" in text:
+        hint = "It is in a package: name it as `package.module:name`."
+    elif "contrib" in text or "module 'tensorflow" in text:
+        hint = "If it expects TensorFlow 1, add `--tensorflow_1`."
+    return f"`{flag}` is in {module!r}, whose import failed{place}: {text}. {hint}"
+
+
+def _file_of(module: Any) -> pathlib.Path:
+    return pathlib.Path(getattr(module, "__file__", None) or os.devnull).resolve()
+
+
 def _imported(module: str) -> Any:
     if module.startswith(".") and not module.endswith(".py"):
-        raise ValueError("relative names have a meaning inside of packages only")
+        text = "relative names have a meaning inside of packages only"
+        raise ModuleNotFoundError(text, name=module)
     if not module.endswith(".py"):
         return importlib.import_module(module)
     path = pathlib.Path(module).resolve(strict=True)
     # Under the name of the file, with its directory on the path, as when a program is run.
     sys.path.insert(0, str(path.parent))
-    return importlib.import_module(path.stem)
+    name, known = path.stem, sys.modules.get(path.stem)
+    if known is not None and _file_of(known) == path:
+        return known
+    if known is not None or not name.isidentifier():
+        name = str(path)  # Another file of this name is imported already.
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    found = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(found)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return found

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import pathlib
 from typing import Any, Iterable, Mapping, NoReturn, Sequence
 
 from replicate import devices as devices_lib
+from replicate.arguments import named
 from replicate.bench import choices, engines, harness, models, plan, rows
 from replicate.bench.harness import names_of, positive
 from replicate.bench.progress import Progress
@@ -105,7 +105,7 @@ def main(argv: Sequence[str]) -> int:
             engines.check_choice(choice, devices)
         setups = {name: _setups(name, devices, args) for name in args.models}
         if args.out:
-            _check_out(args.out)
+            named.check_file("--out", args.out)
     except ValueError as error:
         made.error(str(error))
     runs = [run for name in args.models for run in plan.runs(name, setups[name], args)]
@@ -154,24 +154,6 @@ def _told(taken: Mapping[str, Any]) -> str:
     return (
         f"{','.join(taken['models'])}, {rounds} of {taken['steps']} steps after {taken['warmup']}"
     )
-
-
-def _check_out(path: str) -> None:
-    """Raises a `ValueError` unless lines can be appended to the file at `path`."""
-    folder = pathlib.Path(path).absolute().parent
-    if not folder.is_dir():
-        raise ValueError(
-            f"`--out` must be in an existing directory, but is {path!r}. Make "
-            f"{pathlib.Path(path).parent}, or name another file."
-        )
-    try:
-        with open(path, "a"):
-            pass
-    except OSError as error:
-        raise ValueError(
-            f"`--out` must be a file that can be written, but {path!r} is not: {error.strerror}. "
-            "Name another file."
-        ) from None
 
 
 def _devices(names: Sequence[str] | None) -> list[str]:

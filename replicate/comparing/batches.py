@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
+import copy
 from typing import Any, Callable, Iterable, Iterator
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 import tensorflow.compat.v2 as tf2
+
+from replicate.arguments import call_arguments
 
 
 def read(input_fn: Callable[..., Any], mode: str, params: Any, config: Any, most: int) -> Batches:
@@ -27,20 +29,21 @@ def read(input_fn: Callable[..., Any], mode: str, params: Any, config: Any, most
     Raises:
         ValueError: If `input_fn` returns anything else, or ends before the first batch.
     """
-    given = {"mode": mode, "params": params, "config": config}
-    accepted = inspect.signature(input_fn).parameters
+    # An Estimator gives a copy, so that `input_fn` may change it.
+    given = {"mode": mode, "params": copy.deepcopy(params or {}), "config": config}
+    hooks: list[tf.train.SessionRunHook] = []
     with tf.Graph().as_default():
         tf.set_random_seed(config.tf_random_seed)
         tf.train.get_or_create_global_step()  # The Estimator makes it before the input, too.
-        made = input_fn(**{name: value for name, value in given.items() if name in accepted})
+        made = input_fn(**call_arguments.accepted(input_fn, given))
         if isinstance(made, tf2.data.Dataset):
             iterator = tf.data.make_initializable_iterator(made)
-            tf.add_to_collection(tf.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+            hooks.append(_Begin(iterator.initializer))
             made = iterator.get_next()
         batches = Batches(_features_and_labels(made))
         creator = tf.train.ChiefSessionCreator(config=config.session_config)
         # A `MonitoredSession` leaves its scope when the input ends.
-        with tf.train.MonitoredSession(creator) as session:
+        with tf.train.MonitoredSession(creator, hooks) as session:
             while len(batches) < most and not session.should_stop():
                 batches.add(session.run(batches.tensors))
     if not len(batches):
@@ -50,6 +53,17 @@ def read(input_fn: Callable[..., Any], mode: str, params: Any, config: Any, most
             "data."
         )
     return batches
+
+
+class _Begin(tf.train.SessionRunHook):
+    """Begins a dataset when tables and variables, from which it may be made, have values."""
+
+    def __init__(self, initializer: tf.Operation) -> None:
+        self._initializer = initializer
+
+    def after_create_session(self, session: tf.Session, coord: tf.train.Coordinator) -> None:
+        """Runs the initializer of the dataset's iterator."""
+        session.run(self._initializer)
 
 
 def _features_and_labels(made: Any) -> tuple[Any, Any]:

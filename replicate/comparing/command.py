@@ -18,6 +18,7 @@ def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     made = argparse.ArgumentParser(
         prog="python -m replicate compare",
+        epilog=named.EPILOG,
         description="Trains a model_fn on one device and over towers, from the same start on the "
         "same batches, compares the two, and lists operations that can explain a difference. Exits "
         "with 0 if they are equal, 1 if not or if a run fails, 2 if an argument is wrong.",
@@ -39,9 +40,10 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     """Makes the comparison that the command line `argv` describes; returns the exit status."""
     of_flags = parser()
-    args = of_flags.parse_args(argv)
+    own, of_program = named.split(argv)
+    args = of_flags.parse_args(own)
     try:
-        asked = _task(args)
+        asked = _task(args, of_program)
     except (TypeError, ValueError) as error:
         of_flags.error(str(error))
     made = flow.run(asked)
@@ -49,26 +51,34 @@ def main(argv: Sequence[str]) -> int:
     return 0 if made.equal else 1
 
 
-def _task(args: argparse.Namespace) -> task.Task:
-    """Returns the `Task` that the arguments describe.
+def _task(args: argparse.Namespace, of_program: Sequence[str]) -> task.Task:
+    """Returns the `Task` that the arguments describe; `of_program` are those of the user's files.
 
     Raises:
         TypeError: As `replicate.compare` does.
         ValueError: Likewise, or if a name or JSON cannot be read.
     """
-    named.prepare(args)
+    named.prepare(args, of_program)
     options = named.as_json("--options", args.options) if args.options else {}
     if args.loss_reduction:
         options["loss_reduction"] = getattr(tf.losses.Reduction, args.loss_reduction)
-    return task.make_task(
+    model_fn, input_fn = (
         named.find("model_fn", args.model_fn),
         named.find("input_fn", args.input_fn),
+    )
+    evaluated = named.find("--eval_input_fn", args.eval_input_fn) if args.eval_input_fn else None
+    original = named.find("--original", args.original) if args.original else None
+    named.check_files(args.model_fn, args.input_fn, args.eval_input_fn, args.original)
+    named.read_flags(of_program)
+    return task.make_task(
+        model_fn,
+        input_fn,
         named.params(args.params),
         named.made("--config", args.config) if args.config else None,
         args.devices,
         args.steps,
-        named.find("--eval_input_fn", args.eval_input_fn) if args.eval_input_fn else None,
-        named.find("--original", args.original) if args.original else None,
+        evaluated,
+        original,
         args.checkpoint_path,
         None,
         args.tolerance,

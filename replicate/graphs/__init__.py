@@ -3,7 +3,7 @@
 from replicate.graphs import state, step_reads
 from replicate.graphs.ancestors import ancestors, descendants, followers, takers
 from replicate.graphs.conditional import operations, run_if
-from replicate.graphs.functions import call_site, code_of, line_of, names_in, unwrapped
+from replicate.graphs.functions import call_site, code_of, is_users, line_of, names_in, unwrapped
 from replicate.graphs.garbage import uncollected
 from replicate.graphs.graph_local import Eager, GraphLocal, graph_here, graph_of_variables
 
@@ -17,6 +17,7 @@ __all__ = [
     "followers",
     "graph_here",
     "graph_of_variables",
+    "is_users",
     "line_of",
     "names_in",
     "operations",

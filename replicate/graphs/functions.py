@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import re
 import sys
 from typing import Any
 
 # Modules whose lines do not show users where they made a call.
 _LIBRARY = re.compile(r"(replicate|tensorflow|keras|tf_keras|contextlib)(\.|$)")
+# A user's directory may have the name of a package, so only those of installed packages count.
+_PACKAGES = "tensorflow|tensorflow_core|tensorflow_estimator|keras|tf_keras|tf_slim|replicate"
 _LIBRARY_FILES = re.compile(
-    r"[/\\](tensorflow|tensorflow_core|tensorflow_estimator|keras|tf_keras|tf_slim|replicate)[/\\]"
-    r"|[/\\](contextlib|functools)\.py$"
+    r"[/\\](site|dist)-packages[/\\](" + _PACKAGES + r")[/\\]"
+    r"|[/\\](contextlib|functools|runpy)\.py$|^<frozen |^"
+    + re.escape(os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep)
 )
 
 
@@ -39,6 +43,11 @@ def names_in(fn: Any) -> set[str]:
     return names
 
 
+def is_users(filename: str) -> bool:
+    """Whether a file is neither of this package nor of TensorFlow and Python's import system."""
+    return not _LIBRARY_FILES.search(filename)
+
+
 def call_site() -> str:
     """Returns `file:line` of the nearest caller outside this package and TensorFlow."""
     frame: Any = sys._getframe(1)
@@ -57,6 +66,6 @@ def line_of(op: Any, within: str | None = None) -> str:
     for filename, line, *_ in reversed(list(op.traceback or ())):
         if filename == within:
             break
-        if not _LIBRARY_FILES.search(filename):
+        if is_users(filename):
             return f"{filename}:{line}"
     return "unknown line"

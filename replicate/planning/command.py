@@ -15,6 +15,7 @@ def parser() -> argparse.ArgumentParser:
     """Returns the parser of the command line."""
     made = argparse.ArgumentParser(
         prog="python -m replicate plan",
+        epilog=named.EPILOG,
         description="Builds the training step of a model_fn without training, and shows which "
         "parts run in towers, which run once on the rows of all, and where values of towers are "
         "combined. Exits with 0, or with 2 if an argument is wrong.",
@@ -32,15 +33,21 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str]) -> int:
     """Shows the plan that the command line `argv` asks for; returns the exit status."""
     of_flags = parser()
-    args = of_flags.parse_args(argv)
-    named.prepare(args)
+    own, of_program = named.split(argv)
+    args = of_flags.parse_args(own)
     try:
+        named.prepare(args, of_program)
         input_fn = args.input_fn or f"{args.model_fn.rpartition(':')[0]}:input_fn"
         model = named.find("model_fn", args.model_fn), named.find("input_fn", input_fn)
+        named.check_files(args.model_fn, input_fn)
+        named.read_flags(of_program)
         params = named.params(args.params)
         config = named.made("--config", args.config) if args.config else None
         options = named.as_json("--options", args.options) if args.options else {}
-    except ValueError as error:
+        plan.replicated(model[0], args.devices, options)
+        if args.html:
+            named.check_file("--html", args.html)
+    except (TypeError, ValueError) as error:
         of_flags.error(str(error))
     found = plan.make_plan(*model, params, config, args.devices, **options)
     if args.html:

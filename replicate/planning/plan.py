@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import inspect
-from typing import Any, Callable, NamedTuple, Sequence
+import copy
+from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 import tensorflow.compat.v2 as tf2
 
 from replicate import devices as devices_lib
+from replicate.arguments import call_arguments
 from replicate.compat import estimator
 from replicate.graphs import line_of
 from replicate.model_fn import replicate_model_fn
 from replicate.partition import coverage_of
 from replicate.planning import scopes
+
+_ONE_DEVICE = (
+    "Only a model that runs in several towers has a plan, but this one runs on one device, is the "
+    "program of one tower, or trains without gradients. Name several devices, and leave out "
+    "per_tower."
+)
 
 
 class Plan(NamedTuple):
@@ -121,34 +128,44 @@ def make_plan(
     Raises:
         ValueError: If the model runs on one device.
     """
-    if devices is None:
-        devices = devices_lib.default(devices_lib.local())
-        devices = devices if len(devices) > 1 else ["/cpu:0", "/cpu:1"]
     config = estimator.RunConfig() if config is None else config
     mode = estimator.ModeKeys.TRAIN
-    # An Estimator gives an empty dict as well.
-    given = {"mode": mode, "params": {} if params is None else params, "config": config}
+    wrapped, devices = replicated(model_fn, devices, options)
+
+    def accepted(function: Callable[..., Any]) -> dict[str, Any]:
+        # As an Estimator, it gives each function a copy of `params`.
+        given = {"params": copy.deepcopy(params or {}), "config": config}
+        return call_arguments.accepted(function, given)
+
     with tf.Graph().as_default() as graph:
         tf.train.get_or_create_global_step()
-        made = input_fn(**_accepted(input_fn, given))
+        of_input = call_arguments.accepted(input_fn, {"mode": mode})
+        made = input_fn(**of_input, **accepted(input_fn))
         if isinstance(made, tf2.data.Dataset):
             made = tf.data.make_initializable_iterator(made).get_next()
         features, labels = made if isinstance(made, (list, tuple)) else (made, None)
-        wrapped = replicate_model_fn(model_fn, devices=list(devices), **options)
-        wrapped(features, labels, **_accepted(model_fn, given))
+        wrapped(features, labels, mode, **accepted(model_fn))
         coverage = coverage_of(graph)
     if coverage is None:
-        raise ValueError(
-            "Only a model that runs in several towers has a plan, but this one runs on one device, "
-            "is the program of one tower, or trains without gradients. Name several devices, and "
-            "leave out per_tower."
-        )
+        raise ValueError(_ONE_DEVICE)
     return Plan(len(devices), coverage, scopes.tree(coverage))
 
 
-def _accepted(function: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
-    names = inspect.signature(function).parameters
-    return {name: value for name, value in given.items() if name in names}
+def replicated(
+    model_fn: Callable[..., Any], devices: Sequence[str] | None, options: Mapping[str, Any]
+) -> tuple[Callable[..., Any], list[str]]:
+    """Returns the `model_fn` over towers, and their devices; arguments as those of `make_plan`.
+
+    Raises:
+        TypeError: As `replicate_model_fn` does.
+        ValueError: Likewise.
+    """
+    if devices is None:
+        found = devices_lib.default(devices_lib.local())
+        devices = found if len(found) > 1 else ["/cpu:0", "/cpu:1"]
+    if len(devices) == 1:
+        raise ValueError(_ONE_DEVICE)
+    return replicate_model_fn(model_fn, devices=list(devices), **options), list(devices)
 
 
 def short(number: float) -> str:

@@ -45,8 +45,10 @@ def path_of(operation: Any) -> list[str]:
     """Returns the scopes of an operation; a gradient has the scopes of its forward operation."""
     parts: list[str] = operation.name.split("/")
     ends = [place for place, part in enumerate(parts) if part.endswith("_grad")]
-    if ends and _GRADIENTS.match(parts[0]):
-        return parts[1 : ends[-1]]
+    begins = [place for place, part in enumerate(parts) if _GRADIENTS.match(part)]
+    # An optimizer may be in a scope of its own, as `OptimizeLoss/gradients/…`.
+    if ends and begins and begins[0] < ends[-1]:
+        return parts[begins[0] + 1 : ends[-1]]
     return parts[:-1]
 
 
