@@ -12,7 +12,7 @@ from replicate import arguments as arguments_lib
 from replicate import devices as devices_lib
 from replicate import partition
 from replicate.arguments import call_arguments, call_devices, surroundings, tower_params
-from replicate.batch import initialising, loss_sums, prefetching, sharding
+from replicate.batch import loss_sums, prefetching, sharding
 from replicate.clusters import Cluster
 from replicate.compat import environment, estimator, renamed, servers
 from replicate.compat import graph as graph_lib
@@ -20,7 +20,7 @@ from replicate.compat import tpu as tpu_lib
 from replicate.cross_tower import cross_tower_sum
 from replicate.engines import tpu_training
 from replicate.faults import recovery
-from replicate.graphs import step_reads, uncollected
+from replicate.graphs import initialise, step_reads, uncollected
 from replicate.reports import report
 
 if TYPE_CHECKING:
@@ -248,7 +248,6 @@ def replicate_model_fn(
             given_batch = {"features": batch[0], "labels": batch[1]}
             batch_arguments = {name: given_batch.get(name, arguments[name]) for name in arguments}
             model = functools.partial(_call_alone, model_fn, batch_arguments, ())
-            added = graph_lib.last_id(tf.get_default_graph()) - since
             # A model may add and remove entries of dictionaries.
             as_given = tf.nest.map_structure(lambda leaf: leaf, batch)
             spec, shards, coverage = partition.model.build(
@@ -257,12 +256,13 @@ def replicate_model_fn(
                 placed,
                 checked.exact,
                 is_trained=training,
-                added=added,
+                added=graph_lib.last_id(tf.get_default_graph()) - since,
             )
             sharding.name_size(shards)
         partition.specs.name_loss(spec)
+        spec = prefetched.merge(spec) if prefetched else spec
+        initialise(spec.scaffold)
         if training:
-            spec = initialising(prefetched.merge(spec) if prefetched else spec)
             partition.read_before_written([spec.train_op, spec.loss])
             report.publish(placed, shards, loss_reduction if per_tower else None, spec, coverage)
             report.tell_of_session(tower_devices, getattr(config, "session_config", None))

@@ -1,17 +1,14 @@
 """The batch: its entries, and its shards, one for each tower."""
 
 from replicate.batch import entries, loss_sums, prefetching, sharding
-from replicate.batch.initialising import OF_SESSION, initialising
 from replicate.batch.loss_sums import losses_added_up, losses_are_added_up
 from replicate.batch.row_counts import rows_per_shard
 from replicate.batch.sharding import PREFETCH_SCOPE, SHARD_SCOPE
 
 __all__ = [
-    "OF_SESSION",
     "PREFETCH_SCOPE",
     "SHARD_SCOPE",
     "entries",
-    "initialising",
     "loss_sums",
     "losses_added_up",
     "losses_are_added_up",

@@ -16,12 +16,11 @@ from typing import Any, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.batch import fresh_batch, input_graph
-from replicate.batch.initialising import OF_SESSION
 from replicate.batch.sharding import PREFETCH_SCOPE, Shards, Split
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
 from replicate.compat.graph import last_id, reference
-from replicate.graphs import ancestors, line_of
+from replicate.graphs import OF_SESSION, ancestors, line_of
 
 _HOST = "/device:CPU:0"
 _SMALL = 2**16

@@ -6,10 +6,9 @@ from typing import Any, Callable
 
 import tensorflow.compat.v1 as tf
 
-from replicate.batch import OF_SESSION
 from replicate.clusters import worker_here
-from replicate.compat import saving
-from replicate.graphs import run_if
+from replicate.compat import saving, seeds
+from replicate.graphs import OF_SESSION, run_if
 from replicate.reduction import chosen
 
 
@@ -45,7 +44,8 @@ def make_variable(initial: Callable[[], Any], name: str, shape: Any = None, **kw
             tf.add_to_collection(tf.GraphKeys.SAVEABLE_OBJECTS, variable)
             # A session runs the local initializers after it restores a checkpoint: an
             # unconditional one would overwrite the restored value.
-            is_new = tf.logical_not(variable.is_initialized())
-            made = run_if(is_new, lambda: variable.assign(initial()).op)
+            with seeds.uncounted():
+                is_new = tf.logical_not(variable.is_initialized())
+                made = run_if(is_new, lambda: variable.assign(initial()).op)
             saving.set_initializer(variable, made)
     return variable

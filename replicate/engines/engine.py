@@ -10,6 +10,7 @@ from __future__ import annotations
 import abc
 from typing import Any, Callable, Sequence
 
+from replicate.compat import seeds
 from replicate.engines.per_tower import PerTower
 from replicate.reduction import chosen
 
@@ -129,7 +130,8 @@ class Alone(Engine):
         """Applies the gradients."""
         step = optimizer.step
         # Without towers, nothing crosses, so the graph gets no read of the scale.
-        scale = step.communication_scale() if chosen.is_listening() else None
+        with seeds.uncounted():
+            scale = step.communication_scale() if chosen.is_listening() else None
         chosen.say(step.how, grads_and_vars, scale)
         with optimizer.step.checked(grads_and_vars):
             return optimizer.step.apply(grads_and_vars, args, kwargs)

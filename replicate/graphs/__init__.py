@@ -6,8 +6,10 @@ from replicate.graphs.conditional import operations, run_if
 from replicate.graphs.functions import call_site, code_of, is_users, line_of, names_in, unwrapped
 from replicate.graphs.garbage import uncollected
 from replicate.graphs.graph_local import Eager, GraphLocal, graph_here, graph_of_variables
+from replicate.graphs.initialising import OF_SESSION, initialise
 
 __all__ = [
+    "OF_SESSION",
     "Eager",
     "GraphLocal",
     "ancestors",
@@ -17,6 +19,7 @@ __all__ = [
     "followers",
     "graph_here",
     "graph_of_variables",
+    "initialise",
     "is_users",
     "line_of",
     "names_in",

@@ -14,6 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types, partitioning
+from replicate.graphs import OF_SESSION
 from replicate.partition import effects, weights
 from replicate.partition.meetings import Pack
 from replicate.partition.placement import Instead, Placement
@@ -229,7 +230,7 @@ def _replica(variable: Any, index: int, device: str) -> Any:
         made = tf.Variable(
             _value(variable),
             trainable=False,
-            collections=[tf.GraphKeys.LOCAL_VARIABLES],
+            collections=[tf.GraphKeys.LOCAL_VARIABLES, OF_SESSION],
             use_resource=True,
             dtype=variable.dtype,
             name=f"replicate/tower_{index}/{variable.op.name}",

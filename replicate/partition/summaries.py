@@ -11,7 +11,7 @@ from typing import Any, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
-from replicate.compat import partitioning
+from replicate.compat import partitioning, scaffolds
 from replicate.compat import summaries as compat
 from replicate.graphs import line_of, state
 from replicate.layouts import MEAN, WHOLE, Layouts
@@ -115,7 +115,5 @@ def _with_others(spec: Any, program: Program, instead: Sequence[tuple[Any, Any]]
     scaffold = getattr(spec, "scaffold", None)
     if scaffold is None or scaffold.summary_op is None:
         return spec
-    summary_op = compat.other_of(scaffold.summary_op, instead)
-    return spec._replace(
-        scaffold=tf.train.Scaffold(summary_op=summary_op, copy_from_scaffold=scaffold)
-    )
+    scaffolds.change(scaffold, summary_op=compat.other_of(scaffold.summary_op, instead))
+    return spec

@@ -277,3 +277,32 @@ def test_what_is_made_after_an_optimizer_starts_as_on_one_device(clipped, resour
     want = initial_values(one_after_the_other, lambda optimizer: optimizer)
     assert not np.array_equal(*want)
     np.testing.assert_array_equal(got, want)
+
+
+HALF = replicate.Reduction(communication_dtype=tf.float16)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"accumulate_steps": 2}, {"loss_scale": 8.0, "reduction": HALF}, {"loss_scale": "dynamic"}],
+    ids=["accumulated", "scaled", "dynamic"],
+)
+def test_what_is_made_after_options_starts_as_on_one_device(options):
+    def two_weights(features, labels, mode):
+        made = []
+        for name in ("first", "second"):
+            w = tf.get_variable(name, [4, 1], initializer=tf.random_uniform_initializer())
+            loss = tf.reduce_mean(tf.cast(features, tf.float32) @ w)
+            optimizer = replicate.TowerOptimizer(tf.train.GradientDescentOptimizer(0.1), **options)
+            made.append(optimizer.minimize(loss, var_list=[w]))
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(*made))
+
+    def initial_values(num_towers):
+        with tf.Graph().as_default(), tf.Session() as session:
+            tf.set_random_seed(contract.SEED)
+            x = tf.constant(contract.rows_of(6)[0]["x"])
+            contract.replicated(two_weights, num_towers)(x, None, ModeKeys.TRAIN)
+            session.run(tf.global_variables_initializer())
+            return session.run(tf.trainable_variables())
+
+    np.testing.assert_array_equal(initial_values(2), initial_values(1))

@@ -260,6 +260,22 @@ def test_a_user_s_own_local_init_op_does_not_leave_it_out():
     assert_same(trained(known(), with_scaffold), trained(known(), with_scaffold, devices=None))
 
 
+def test_all_who_hold_the_users_scaffold_see_the_one_of_the_session():
+    class Scaffold(tf.train.Scaffold):
+        """One of a codebase."""
+
+    seen = []
+
+    def with_scaffold(features, labels, mode):
+        scaffold = Scaffold(init_fn=lambda own, session: seen.append((own, own.saver)))
+        return model_fn(features, labels, mode)._replace(scaffold=scaffold)
+
+    trained(known(), with_scaffold)
+    ((scaffold, saver),) = seen
+    assert isinstance(scaffold, Scaffold)
+    assert isinstance(saver, tf.train.Saver)
+
+
 @pytest.mark.parametrize("per_tower", [False, True])
 @pytest.mark.parametrize("placement", ["replicated", "round_robin", "auto"])
 def test_with_every_placement(placement, per_tower, as_gpus):

@@ -64,6 +64,14 @@ def initialised_by_a_step(features, labels, mode):
     return made._replace(scaffold=scaffold)
 
 
+def initialising_what_it_has(features, labels, mode):
+    """Local variables that exist when the model is built; replicas are made later."""
+    made = plain(features, labels, mode)
+    tf.Variable(0.0, collections=[tf.GraphKeys.LOCAL_VARIABLES])
+    own = tf.group(tf.local_variables_initializer(), tf.tables_initializer())
+    return made._replace(scaffold=tf.train.Scaffold(local_init_op=own))
+
+
 def given_up_in_a_condition(features, labels, mode):
     def train(loss, step):
         return clip_after(minimize(loss, step, loss_scale="dynamic"))
@@ -137,6 +145,8 @@ CASES = [
     (of_the_step, "train", [Assigning], WAYS),
     (counting_besides, "train", [], WAYS),
     (initialised_by_a_step, "train", [], WAYS),
+    (initialising_what_it_has, "train", [], WAYS),
+    (initialising_what_it_has, "eval", [], WAYS),
     (given_up_in_a_condition, "train", [], ("consolidation", "auto")),
     (merging(), "train", [], ("consolidation", "auto")),
     (merging(loss_scale="dynamic"), "train", [], ("consolidation", "auto")),
