@@ -15,9 +15,10 @@ from contract import ModeKeys
 Pair = collections.namedtuple("Pair", ["left", "right"])
 
 
-def per_tower(fn, rows, num_towers):
+def per_tower(fn, rows, num_towers, known=True):
     """Returns what `fn(x)` is in each tower, where x are the tower's rows of `rows`.
 
+    The graph knows how many rows there are if `known`.
     `fn` returns a tensor or a dictionary of tensors; they are stacked along a new first axis.
     """
 
@@ -28,9 +29,11 @@ def per_tower(fn, rows, num_towers):
         return tf.estimator.EstimatorSpec(mode, predictions=values)
 
     with tf.Graph().as_default():
-        spec = contract.replicated(model_fn, num_towers, per_tower=True)(
-            tf.constant(rows), None, ModeKeys.PREDICT
-        )
+        given = tf.constant(rows)
+        if not known:
+            given = tf.boolean_mask(given, tf.ones(len(rows), tf.bool))
+        fn_of_towers = contract.replicated(model_fn, num_towers, per_tower=True)
+        spec = fn_of_towers(given, None, ModeKeys.PREDICT)
         config = replicate.session_config(contract.device_names(num_towers))
         with tf.Session(config=config) as session:
             return session.run(spec.predictions)
@@ -43,6 +46,15 @@ def test_sums(num_towers, dtype):
     got = per_tower(lambda x: replicate.cross_tower_sum(tf.reduce_sum(x)), rows, num_towers)
     assert got.dtype == dtype
     np.testing.assert_array_equal(got, [66] * num_towers)  # 1 + … + 11
+
+
+@pytest.mark.parametrize("num_towers", [1, 2, 8])
+def test_complex_sums_over_a_batch_of_unknown_size(num_towers):
+    def fn(x):
+        return replicate.cross_tower_sum(tf.reduce_sum(tf.complex(x, 2.0 * x)))
+
+    got = per_tower(fn, np.arange(1.0, 5.0), num_towers, known=False)
+    np.testing.assert_array_equal(got, [10 + 20j] * min(num_towers, 4))
 
 
 @pytest.mark.parametrize("num_towers", [1, 2, 3, 8])

@@ -349,3 +349,36 @@ def test_metrics_of_what_rows_have_in_common_are_those_of_one_device(make, warni
 
 def test_declarations_do_nothing_outside_towers():
     assert replicate.metrics.declare_merge(local("largest", 0.0), tf.reduce_max) is None
+
+
+@pytest.mark.parametrize("size", [6, 7], ids=["even", "uneven"])
+@pytest.mark.parametrize("is_static", [True, False], ids=["static", "unknown"])
+def test_programs_of_towers_add_up_what_is_the_same_in_each(is_static, size):
+    """The number of values, by which a mean is divided, is known if the size of a batch is."""
+
+    def program(features, labels, mode, params):
+        x = tf.cast(features, tf.float32)
+        keras = tf.keras.metrics.Mean()
+        keras.update_state(x)
+        metrics = {
+            "mean": tf.metrics.mean(x),
+            "mean_of_columns": tf.metrics.mean_tensor(tf.reduce_mean(x[:, None] * [[1.0, 3.0]], 0)),
+            "accuracy": tf.metrics.accuracy(features > 5, features > 7),
+            "keras": keras,
+        }
+        return eval_spec(mode, metrics)
+
+    rows = np.arange(2 * size, dtype=np.float64)
+    found = [
+        contract.evaluate(
+            contract.replicated(program, towers, per_tower=True) if towers > 1 else program,
+            lambda: tf.data.Dataset.from_tensor_slices((rows, rows)).batch(size, is_static),
+            towers,
+        )
+        for towers in (1, 3)
+    ]
+    for name in ("mean", "accuracy", "keras"):
+        np.testing.assert_allclose(found[1][name], found[0][name], 1e-6, err_msg=name)
+    # Of a mean of columns, each tower adds one, so they are means of the towers' means.
+    if size == 6:
+        np.testing.assert_allclose(found[1]["mean_of_columns"], found[0]["mean_of_columns"], 1e-6)

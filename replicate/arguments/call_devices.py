@@ -48,7 +48,7 @@ def with_rows(devices: Sequence[str], features: Any, labels: Any, training: bool
     without a tensor of rank 1 or more uses the first device. Both log a warning.
     """
     sizes, size = sharding.static_rows(features, labels), len(devices)
-    if not sizes and tf.nest.flatten(features):
+    if not sizes:
         tf.logging.warning(
             "replicate: neither `features` nor `labels` holds a tensor of rank 1 or more, so there "
             "are no rows to split, and one of %d towers computes all. Let `input_fn` return a "

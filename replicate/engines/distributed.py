@@ -179,11 +179,12 @@ class OnlyReplica(Alone):
 
     def apply_gradients(self, optimizer: Any, grads_and_vars: Any, args: Any, kwargs: Any) -> Any:
         """Applies the gradients."""
-        engine: Engine = Alone()
+        if not (optimizer.step.accumulates or optimizer.step.may_skip):
+            return Alone().apply_gradients(optimizer, grads_and_vars, args, kwargs)
         # A conditional update runs in the cross-replica context, where strategies expect it.
-        if optimizer.step.accumulates or optimizer.step.may_skip:
-            engine = ReplicaEngine(tf.distribute.get_strategy())
-        return engine.apply_gradients(optimizer, grads_and_vars, args, kwargs)
+        engine = ReplicaEngine(tf.distribute.get_strategy())
+        with optimizer.step.checked(grads_and_vars):  # They are those of the whole batch.
+            return engine.apply_gradients(optimizer, grads_and_vars, args, kwargs)
 
 
 class CrossReplicaEngine(Engine):

@@ -50,7 +50,7 @@ class TowerEngine(Engine):
         rows = self._program.rows
         if rows.are_known and all(rows.counts):  # No tower is empty: save the multiplication.
             return tensor
-        share = self._program.share(tensor.dtype)
+        share = self._program.share(tensor.dtype.real_dtype)
         return tensor * tf.cast(share > 0, tensor.dtype)
 
     def loss_weight(self, dtype: Any) -> Any:

@@ -55,7 +55,7 @@ class Pass:
         self._strategies: dict[Any, Strategy] = {}
         self._whole: Counter[str] = collections.Counter()
         self._met: set[Any] = set()  # Partial tensors that an operation takes whole.
-        self._starts = Starts(self._facts)
+        self._starts = Starts(self._facts, [graph_lib.reference(one.tensor) for one in sources])
         for source in sources:
             self._layouts[graph_lib.reference(source.tensor)] = source.layout or Shard(source.axis)
             put(source, sources, self._facts)
@@ -165,6 +165,7 @@ class Pass:
             strategies, layouts = found
             self._strategies.update(strategies)
             self._layouts.update(layouts)
+            self._starts.leave(operations, layouts)
             for operation, strategy in strategies.items():
                 self._meet(operation, strategy.inputs)
             return
@@ -205,8 +206,7 @@ class Pass:
         """Records that an operation runs in towers."""
         self._strategies[operation] = strategy
         self._meet(operation, strategy.inputs)
-        layouts = [self._layout_of(tensor) for tensor in operation.inputs]
-        self._starts.follow(operation, layouts, strategy.inputs)
+        self._starts.follow(operation, list(map(self._layout_of, operation.inputs)), strategy)
         sizes = strategy.sizes or (None,) * len(strategy.outputs)
         for tensor, layout, size in zip(operation.outputs, strategy.outputs, sizes):
             self._layouts[graph_lib.reference(tensor)] = layout

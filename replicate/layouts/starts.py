@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.dims import ROWS
 from replicate.layouts.facts import Facts
-from replicate.layouts.layout import WHOLE, Demand, Indices, Layout, Partial, Shard, is_shard
+from replicate.layouts.layout import (
+    WHOLE,
+    Indices,
+    Layout,
+    Partial,
+    PerTowerLayout,
+    Shard,
+    Strategy,
+    is_shard,
+)
 
 
 class Starts:
@@ -20,13 +29,15 @@ class Starts:
 
     Args:
         facts: The `Facts` of the graph.
+        given: References of the tensors of the batch.
     """
 
-    def __init__(self, facts: Facts) -> None:
+    def __init__(self, facts: Facts, given: Iterable[Any]) -> None:
         self._facts = facts
+        self._of_batch = set(given)  # Tensors with rows that are made from rows of the batch.
         self._begun: set[Any] = set()  # Operations that draw or repeat values.
         self._beside_rows: set[Any] = set()  # Those whose values are combined with rows.
-        self._beside_weights: set[Any] = set()  # Those combined with a whole value that is split.
+        self._beside_weights: set[Any] = set()  # Those combined with whole values.
         # By tensor that is made from these values alone: the operations that made them.
         self._from: dict[Any, frozenset[Any]] = {}
         # By whole tensor that towers may split: the unit on axis 0.
@@ -34,7 +45,7 @@ class Starts:
 
     def copy(self, facts: Facts) -> Starts:
         """Returns independent `Starts` in the same state, with a copy of the `Facts`."""
-        other = Starts(facts)
+        other = Starts(facts, self._of_batch)
         other._begun, other._beside_rows = set(self._begun), set(self._beside_rows)
         other._beside_weights = set(self._beside_weights)
         other._from, other._splits = dict(self._from), dict(self._splits)
@@ -53,35 +64,54 @@ class Starts:
             for tensor in operation.outputs:
                 self._from[graph_lib.reference(tensor)] = frozenset([operation])
 
-    def follow(self, operation: Any, layouts: Sequence[Layout], demands: Sequence[Demand]) -> None:
-        """Records an operation in towers, with the layouts and the demands of its inputs."""
+    def follow(self, operation: Any, layouts: Sequence[Layout], strategy: Strategy) -> None:
+        """Records an operation in towers, with the layouts of its inputs and its strategy."""
+        if not isinstance(self._facts.rows, int):
+            return  # No doubts; see `begin`.
         rows: list[Any] = []
         partials: list[Any] = []
-        are_split = is_weight = False
-        for tensor, layout, demand in zip(operation.inputs, layouts, demands):
+        is_weight = is_of_batch = False
+        for tensor, layout, demand in zip(operation.inputs, layouts, strategy.inputs):
             key = graph_lib.reference(tensor)
-            if layout == WHOLE and isinstance(demand, Shard):
-                are_split |= key in self._splits
-                is_weight |= key not in self._splits
+            # A whole value, or a repeated one, may have as many entries as there are rows.
+            is_weight |= layout == WHOLE and isinstance(demand, Shard)
+            is_weight |= is_shard(layout) and demand == WHOLE
+            is_of_batch |= isinstance(layout, PerTowerLayout)
             # Values that are joined first, such as a masked weight for a product with rows, are not
             # combined row by row.
             if is_shard(layout) and (layout == demand or isinstance(layout, Indices)):
                 rows.append(key)
+                is_of_batch |= key in self._of_batch
+                is_weight |= key not in self._of_batch and key not in self._from
             elif isinstance(layout, Partial) and layout == demand:
                 partials.append(key)
         made = [self._from.get(key, frozenset()) for key in (*rows, *partials)]
         found: frozenset[Any] = frozenset().union(*made)
         if is_weight:
             self._beside_weights |= found
-        # Another input has rows of the batch, so these values are rows as well.
-        if are_split or any(key not in self._from for key in rows):
+        if is_of_batch:
+            # Another input has rows of the batch, so these values are rows as well.
             self._beside_rows |= found
+            self._are_of_batch(operation.outputs, strategy.outputs)
         elif any(key not in self._from for key in partials):
             # Losses are added up, which come from noise for rows, or from a weight with noise.
             self._beside_rows |= found - self._beside_weights
         elif found:
             for tensor in operation.outputs:
                 self._from[graph_lib.reference(tensor)] = found
+
+    def leave(self, loop: Sequence[Any], layouts: Mapping[Any, Layout]) -> None:
+        """Records a loop in towers, with the layouts of its tensors."""
+        entered = {
+            graph_lib.reference(one.inputs[0]) for one in loop if one.type in graph_lib.ENTER
+        }
+        if not self._of_batch.isdisjoint(entered):
+            self._of_batch |= {key for key, layout in layouts.items() if is_shard(layout)}
+
+    def _are_of_batch(self, tensors: Sequence[Any], layouts: Sequence[Layout]) -> None:
+        for tensor, layout in zip(tensors, layouts):
+            if is_shard(layout):
+                self._of_batch.add(graph_lib.reference(tensor))
 
     def may_split(self, operation: Any) -> None:
         """Records outputs of an operation that runs once which have the batch's rows."""

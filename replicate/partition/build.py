@@ -6,6 +6,7 @@ from typing import Any, Callable, Collection, Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from replicate.graphs import ancestors
 from replicate.layouts import Source, infer
 from replicate.partition import coverage, moments, plans, replicas, weights
 from replicate.partition.lower import lower
@@ -68,10 +69,12 @@ def partition(
     applied = [now(leaf) for leaf in _tensors(gradients)]
     needed = [now(tensor) for tensor in asked if isinstance(tensor, tf.Tensor)]
     forward = [now(loss) for loss in losses]
-    plan = make_plan(operations, layouts, needed, applied, losses=forward, unscaling=unscaling)
+    known: dict[Any, list[Any]] = {}
     run = [now(one) for one in asked] if is_measured else []
+    running = ancestors(run, known=known) if run else frozenset()
+    plan = make_plan(operations, layouts, needed, applied, (), forward, unscaling, running)
     # It walks through the graph of one device, so it comes before the change.
-    measured = coverage.measure(plan, run, len(placement.devices)) if run else None
+    measured = coverage.measure(plan, run, running, known, len(placement.devices)) if run else None
     partitioned = carry_out(plan, shards, rows, placement)
     if measured is not None:
         plans.keep_coverage(tf.get_default_graph(), measured)

@@ -114,18 +114,24 @@ class Coverage(NamedTuple):
         return towers / (towers + once) if towers + once else None
 
 
-def measure(plan: Plan, asked: Sequence[Any], towers: int) -> Coverage:
+def measure(
+    plan: Plan,
+    asked: Sequence[Any],
+    running: Collection[Any],
+    known: dict[Any, list[Any]],
+    towers: int,
+) -> Coverage:
     """Measures how much of a step runs in towers; the graph must not have been changed yet.
 
     Args:
         plan: The `Plan`.
         asked: The tensors and operations that a step fetches or runs.
+        running: The operations that a step runs on one device.
+        known: As `ancestors` takes it.
         towers: N.
     """
     layouts, copied = plan.layouts, set(plan.copied)
     costs = Costs(layouts.facts, {ROWS: towers * _ROWS_PER_TOWER})
-    known: dict[Any, list[Any]] = {}
-    running = ancestors(list(asked), known=known)
     leading = ancestors(plan.copied, known=known) if plan.copied else frozenset()
     rounds = _rounds(plan, costs)
     sums = {"towers": 0.0, "one_device": 0.0, "updates": 0.0}

@@ -245,9 +245,12 @@ def _join(part: Part, by_tower: Sequence[Any], has_rows: Sequence[Any], links: T
         links: The `Transport`.
     """
     layout = part.layout
-    # The same in all towers, or there already.
-    if layout == WHOLE or _are_concatenated(part, links.how):
-        return by_tower[0]
+    if _are_concatenated(part, links.how):
+        return by_tower[0]  # It is there already.
+    if layout == WHOLE:
+        # The same in all towers. What reads a variable or may fail in the others is waited for.
+        with tf.control_dependencies([value.op for value in by_tower[1:]]):
+            return tf.identity(by_tower[0])
     if isinstance(layout, Grown):
         # Each round has appended a block of rows, after the entries that are the same in all.
         grown = [value[layout.begin :] for value in by_tower]

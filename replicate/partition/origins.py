@@ -64,7 +64,9 @@ class Origins:
         self._found: dict[Any, Origin] = {}
         self._waits: dict[Any, list[Any]] = {}
         given, outside = order.of_the_input(operations, self.all_control_inputs)
-        self._actors = [one for one in operations if effects.acts(one) or effects.leaves(one)]
+        leaving = [one for one in operations if effects.leaves(one)]
+        left = set(leaving)
+        self._actors = [one for one in operations if effects.acts(one) or one in left]
         self._actors += outside
         self._bits = {operation: 1 << index for index, operation in enumerate(self._actors)}
         self._inside = sum(self._bits[one] for one in self._actors if effects.is_inside(one))
@@ -75,8 +77,7 @@ class Origins:
             (one, Origin(acts=self._bits.get(one, 0), fails=self._fallible.get(one, 0)))
             for one in [*given, *outside]
         )
-        self._reading = readers.find(operations)
-        self._readers = {one: 1 << index for index, one in enumerate(self._reading)}
+        self._readers = readers.Readers(operations, leaving)
         self._conditions = Branches(operations)
         self._needed = initializers.needed(operations, layouts)
         if order.waits_for_later(operations, self.all_control_inputs):
@@ -114,7 +115,7 @@ class Origins:
 
     def reads(self, operation: Any) -> bool:
         """Whether an operation reads a variable when it runs."""
-        return operation in self._readers
+        return self._readers.has(operation)
 
     def waits(self, operation: Any) -> list[Any]:
         """Returns the control inputs of an operation that can make a difference.
@@ -218,13 +219,11 @@ class Origins:
         skipped = origin.skipped & ~origin.reads
         if not skipped or operation not in self._bits or graph_lib.in_while_loop(operation):
             return []
-        written = readers.variables_of(operation)
+        found = self._readers.of_written(skipped, operation, lambda one: self.origin_of(one).reads)
         return [
             read
-            for index, read in enumerate(self._reading)
-            if skipped >> index & 1
-            and written & readers.variables_of(read)
-            and not self.origin_of(read).branches & ~origin.branches
+            for read in found
+            if not self.origin_of(read).branches & ~origin.branches
             and not graph_lib.in_while_loop(read)
         ]
 
@@ -260,7 +259,7 @@ class Origins:
         strategy = self._layouts.strategies.get(operation)
         found = self.origin_of(operation)  # In a loop: from the pass before.
         meetings, acts, fails = found.meetings, found.acts, found.fails | fails
-        reads, skipped = found.reads | self._readers.get(operation, 0), found.skipped
+        reads, skipped = found.reads, found.skipped
         formulas = []
         for index, tensor in enumerate(inputs):
             before = self.origin_of(tensor.op)
@@ -289,4 +288,5 @@ class Origins:
         branches = self._conditions.within(
             operation, waits, lambda one: self.origin_of(one).branches
         )
+        reads = self._readers.with_own(operation, reads)
         return Origin(meetings, acts, fails, reads, skipped, branches)

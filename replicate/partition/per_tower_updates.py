@@ -38,10 +38,12 @@ def combine(operations: Sequence[Any], layouts: Layouts, program: Program) -> No
         ValueError: If a trainable variable is updated from a per-tower value, or if nothing defines
             how the towers' values become one.
     """
-    variables = _by_operation()
+    variables, once = _by_operation(), program.operations_run_once()
     bodies: dict[str, Any] = {}
     for operation in operations:
         if operation not in layouts.strategies:
+            if operation.type in _ADD and operation not in once:
+                _add_for_each(operation, variables, program)
             continue
         if state.writes_summaries(operation):
             # Summaries that are written by an operation are those of the first tower.
@@ -57,8 +59,27 @@ def combine(operations: Sequence[Any], layouts: Layouts, program: Program) -> No
             _check_functions(operation, bodies)
 
 
+def _add_for_each(operation: Any, variables: dict[Any, Any], program: Program) -> None:
+    """Lets each tower add a value that is the same in all to a variable that sums theirs up.
+
+    For example, the number of values of a tower, by which a metric divides their sum.
+    """
+    variable = variables.get(state.source(operation.inputs[0]))
+    is_summed = variable is not None and (
+        _aggregation(variable) == "SUM"
+        or any(variable is one for one in tf.get_collection(tf.GraphKeys.METRIC_VARIABLES))
+    )
+    if is_summed and not graph_lib.is_in_control_flow(operation):
+        value = program.tower_has([operation.inputs[1]] * program.size)
+        partitioning.take(operation, 1, program.whole(value, SUM))
+
+
+def _aggregation(variable: Any) -> str | None:
+    return getattr(getattr(variable, "aggregation", None), "name", None)
+
+
 def _update(operation: Any, variable: Any, layouts: Layouts, program: Program) -> None:
-    aggregation = getattr(getattr(variable, "aggregation", None), "name", None)
+    aggregation = _aggregation(variable)
     if aggregation in _FIRST:
         how: Any = None
     elif operation.type not in _SET | _ADD:  # A scatter: slices with their indices.

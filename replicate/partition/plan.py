@@ -66,6 +66,7 @@ def make_plan(
     apart: Iterable[Any] = (),
     losses: Iterable[Any] = (),
     unscaling: Collection[Any] = (),
+    running: Collection[Any] = (),
 ) -> Plan:
     """Returns the `Plan` of a graph.
 
@@ -78,6 +79,8 @@ def make_plan(
         losses: The losses of these gradients. Tensors that lead to them are no gradients, although
             gradients may be computed from them.
         unscaling: Operations that divide gradients by the loss scale.
+        running: The operations that a training step runs. Others, such as those of summaries, do
+            not run with them.
     """
     origins = Origins(operations, layouts)
     needs = Needs(layouts, origins)
@@ -115,7 +118,7 @@ def make_plan(
     hidden = _hidden(copied, origins)
     together = {
         # In a pack, a tensor that is only fetched by name would run whenever the others do.
-        key: origins.together(tensor) if key in needed else key
+        key: (origins.together(tensor), tensor.op in running) if key in needed else key
         for key, tensor in ((graph_lib.reference(tensor), tensor) for tensor in met)
     }
     waits = {

@@ -21,6 +21,9 @@ from replicate.partition.order import in_order
 _SCOPE = "replicate/references/"
 # Operations that hold the memory of a reference.
 _HOLDERS = frozenset(["VariableV2", "Variable", "TemporaryVariable"])
+# Operations that may pass the memory of a reference on, also into loops and branches.
+_PASSES = op_types.SAME_MEMORY | graph_lib.ENTER | graph_lib.EXIT
+_PASSES |= {"Merge", "NextIteration", "RefMerge", "RefNextIteration", "RefSwitch", "Switch"}
 
 
 def read_before_written(fetches: Sequence[Any]) -> None:
@@ -39,8 +42,7 @@ def read_before_written(fetches: Sequence[Any]) -> None:
     reads = [
         op
         for op in (running - later if begun else ())
-        if op.type not in op_types.SAME_MEMORY | graph_lib.ENTER
-        and any(map(_has_memory, op.inputs))
+        if op.type not in _PASSES and any(map(_has_memory, op.inputs))
     ]
     by_device: dict[str, list[Any]] = {}
     for op in _that_run(reads, known) - later:
@@ -100,6 +102,12 @@ def _is_reference(tensor: Any) -> bool:
 
 def _has_memory(tensor: Any) -> bool:
     """Whether a tensor is the memory of a reference variable."""
-    if tensor.op.type in op_types.SAME_MEMORY:
-        return any(map(_has_memory, tensor.op.inputs))
-    return _is_reference(tensor) and state.makes_state(state.source(tensor))
+    pending, seen = [tensor], set()
+    while pending:
+        tensor = pending.pop()
+        if _is_reference(tensor) and state.makes_state(state.source(tensor)):
+            return True
+        if tensor.op.type in _PASSES and tensor.op not in seen:
+            seen.add(tensor.op)
+            pending += tensor.op.inputs
+    return False

@@ -319,11 +319,13 @@ def test_a_batch_known_to_be_small_is_trained_by_as_many_towers(rows, warnings):
 
 
 @pytest.mark.parametrize("mode", [ModeKeys.TRAIN, ModeKeys.EVAL])
-def test_scalars_alone_are_taken_by_one_tower(mode, warnings):
+@pytest.mark.parametrize("features", [{"a": 2.0, "b": None}, {}], ids=["scalars", "nothing"])
+def test_scalars_alone_are_taken_by_one_tower(mode, features, warnings):
     def body(index, features):
-        return bodies.spec(mode, features["a"] * replicate.num_towers())
+        return bodies.spec(mode, features.get("a", tf.constant(2.0)) * replicate.num_towers())
 
-    made = bodies.build(body, {"a": tf.constant(2.0), "b": None}, mode, num_towers=3)
+    features = {name: value and tf.constant(value) for name, value in features.items()}
+    made = bodies.build(body, features, mode, num_towers=3)
     with bodies.session(3) as session:
         assert session.run(made.loss) == 2.0
     (warning,) = warnings()

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from bodies import matching
 from faults import training
-from replicate import TowerOptimizer
+from replicate import TowerOptimizer, estimator
 from replicate.faults import loss_scale_hook
 
 ALL_SKIPPED = "Steps whose gradients are not finite are skipped, but now every step is"
@@ -52,6 +52,16 @@ def test_an_error_names_towers_and_variables_before_the_update(tmp_path, setting
     whole = training.read(tmp_path)
     assert whole["global_step"] == updates
     assert all(np.isfinite(value).all() for value in whole.values())
+
+
+def test_an_only_replica_checks_what_it_accumulates(tmp_path):
+    config = estimator.RunConfig(
+        str(tmp_path), train_distribute=tf.distribute.OneDeviceStrategy("/cpu:0")
+    )
+    params = {"optimizer": {"check_finite": True, "accumulate_steps": 2}}
+    made = estimator.Estimator(training.model_fn, config=config, params=params)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Gradients must be finite"):
+        made.train(bad_data(0), steps=9)
 
 
 @pytest.mark.conformance

@@ -193,8 +193,60 @@ def noise_of_features(x):
     return (x * gate) @ get_matrix("w", [4, 1]), 0.0
 
 
+def mean_of_samples(x):
+    """A weight is the mean of four samples, from codes."""
+    codes = tf.random.normal([4, 2], dtype=F64, seed=3)
+    w = tf.reduce_mean(tf.tanh(codes @ get_matrix("g", [2, 4])), 0)
+    return (x * w) @ get_matrix("w", [4, 1]), 0.0
+
+
+def around_the_mean(x):
+    """Four codes around the mean of the batch."""
+    center = tf.tile(tf.reduce_mean(x, 0, keepdims=True), [4, 1])
+    codes = center + 0.1 * tf.random.normal([4, 4], dtype=F64, seed=3)
+    return x @ get_matrix("w", [4, 1]), tf.reduce_mean(tf.tanh(codes @ get_matrix("g", [4, 2])))
+
+
+def largest_of_features(x):
+    """The largest value of each of four features, by a sort of all rows."""
+    largest = tf.sort(tf.transpose(x), 1)[:, -1] + 0.1 * tf.random.normal([4], dtype=F64, seed=3)
+    w = get_matrix("w", [4, 1])
+    return (x * tf.tanh(largest)) @ w, tf.reduce_mean(tf.square(largest) * w[:, 0])
+
+
+def power_iteration(x):
+    """The largest eigenvector of a covariance, found in a loop."""
+    covariance = tf.matmul(x, x, transpose_a=True)
+    v = tf.while_loop(
+        lambda i, _: i < 3,
+        lambda i, v: (i + 1, tf.nn.l2_normalize(covariance @ v)),
+        (0, tf.ones([4, 1], F64)),
+    )[1]
+    v += 0.1 * tf.random.normal([4, 1], dtype=F64, seed=3)
+    return x @ get_matrix("w", [4, 1]), tf.reduce_mean(tf.square(v * get_matrix("g", [4, 1])))
+
+
+def projections(x):
+    """Four random projections of rows."""
+    projected = tf.matmul(tf.random.normal([4, 4], dtype=F64, seed=3), x, transpose_b=True)
+    w = get_matrix("w", [4, 1])
+    return x @ w, tf.reduce_mean(tf.square(projected)) * tf.reduce_mean(w)
+
+
+NOT_FOR_ROWS = [
+    dropping_weights,
+    drawing_weights,
+    noise_of_features,
+    mean_of_samples,
+    around_the_mean,
+    largest_of_features,
+    power_iteration,
+    projections,
+]
+
+
 @pytest.mark.parametrize("rows", [4, 8])
-@pytest.mark.parametrize("model", [dropping_weights, drawing_weights, noise_of_features])
+@pytest.mark.parametrize("model", NOT_FOR_ROWS)
 def test_random_numbers_that_are_not_for_rows(model, rows):
     """They are one device's, even if a weight has as many rows as the batch."""
 
