@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import signal
 import sys
 from typing import Sequence
 
@@ -114,4 +115,6 @@ def _main(argv: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    # Else it would leave temporary files and the processes that it has started.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     sys.exit(main())

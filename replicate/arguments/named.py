@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import importlib.util
 import json
@@ -10,7 +11,7 @@ import os
 import pathlib
 import sys
 import traceback
-from typing import Any, Sequence
+from typing import Any, ContextManager, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -55,6 +56,11 @@ def prepare(args: argparse.Namespace, of_program: Sequence[str]) -> None:
     sys.argv[1:] = of_program
     if args.tensorflow_1 is not None:
         compat.install(replace_ancestor=True, tensorflow_1=args.tensorflow_1 or True)
+
+
+def printing(args: argparse.Namespace) -> ContextManager[Any]:
+    """A scope in which the user's files print; with `--json`, beside the line of JSON."""
+    return contextlib.redirect_stdout(sys.stderr) if args.json else contextlib.nullcontext()
 
 
 def check_files(*names: str | None) -> None:

@@ -66,7 +66,9 @@ class Heartbeats:
             task for task in tasks if task.partition("/")[0] in TRAINERS and task != self.task
         ]
         now = clock()
-        self._seen = {task: _Seen(now) for task in (*self._trainers, *self._servers)}
+        # A file of an earlier run is no sign of life, until it changes.
+        self._seen = {task: _Seen(now, self._read(task)[0]) for task in self._trainers}
+        self._seen.update((task, _Seen(now)) for task in self._servers)
 
     def beat(self, report: Report) -> None:
         """Writes a `Report` of this task, as a sign that it is alive."""

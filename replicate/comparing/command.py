@@ -42,11 +42,12 @@ def main(argv: Sequence[str]) -> int:
     of_flags = parser()
     own, of_program = named.split(argv)
     args = of_flags.parse_args(own)
-    try:
-        asked = _task(args, of_program)
-    except (TypeError, ValueError) as error:
-        of_flags.error(str(error))
-    made = flow.run(asked)
+    with named.printing(args):
+        try:
+            asked = _task(args, of_program)
+        except (TypeError, ValueError) as error:
+            of_flags.error(str(error))
+        made = flow.run(asked)
     print(json.dumps(made.as_dict()) if args.json else made, flush=True)
     return 0 if made.equal else 1
 

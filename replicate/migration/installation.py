@@ -35,7 +35,9 @@ def install(
     if not is_1:
         _install_contrib(offered)
         moved.install()
-    elif replace_ancestor:
+    elif not hasattr(tf, "contrib"):
+        tf.contrib = tf2.contrib  # Not imported before it is used.
+    if is_1 and replace_ancestor:
         # The import takes seconds, so only on request.
         ancestors = importlib.import_module("tensorflow.contrib.estimator")
         for name, value in offered.items():

@@ -248,7 +248,7 @@ def _join(part: Part, by_tower: Sequence[Any], has_rows: Sequence[Any], links: T
     if _are_concatenated(part, links.how):
         return by_tower[0]  # It is there already.
     if layout == WHOLE:
-        # The same in all towers. What reads a variable or may fail in the others is waited for.
+        # The same in all towers. The others may read a variable or fail, so they are waited for.
         with tf.control_dependencies([value.op for value in by_tower[1:]]):
             return tf.identity(by_tower[0])
     if isinstance(layout, Grown):

@@ -35,21 +35,22 @@ def main(argv: Sequence[str]) -> int:
     of_flags = parser()
     own, of_program = named.split(argv)
     args = of_flags.parse_args(own)
-    try:
-        named.prepare(args, of_program)
-        input_fn = args.input_fn or f"{args.model_fn.rpartition(':')[0]}:input_fn"
-        model = named.find("model_fn", args.model_fn), named.find("input_fn", input_fn)
-        named.check_files(args.model_fn, input_fn)
-        named.read_flags(of_program)
-        params = named.params(args.params)
-        config = named.made("--config", args.config) if args.config else None
-        options = named.as_json("--options", args.options) if args.options else {}
-        plan.replicated(model[0], args.devices, options)
-        if args.html:
-            named.check_file("--html", args.html)
-    except (TypeError, ValueError) as error:
-        of_flags.error(str(error))
-    found = plan.make_plan(*model, params, config, args.devices, **options)
+    with named.printing(args):
+        try:
+            named.prepare(args, of_program)
+            input_fn = args.input_fn or f"{args.model_fn.rpartition(':')[0]}:input_fn"
+            model = named.find("model_fn", args.model_fn), named.find("input_fn", input_fn)
+            named.check_files(args.model_fn, input_fn)
+            named.read_flags(of_program)
+            params = named.params(args.params)
+            config = named.made("--config", args.config) if args.config else None
+            options = named.as_json("--options", args.options) if args.options else {}
+            plan.replicated(model[0], args.devices, options)
+            if args.html:
+                named.check_file("--html", args.html)
+        except (TypeError, ValueError) as error:
+            of_flags.error(str(error))
+        found = plan.make_plan(*model, params, config, args.devices, **options)
     if args.html:
         pathlib.Path(args.html).write_text(page.render(found, args.model_fn), encoding="utf-8")
     print(json.dumps(found.as_dict()) if args.json else found.text(args.depth), flush=True)

@@ -1,6 +1,9 @@
 """Names of objects and flags on the command lines of `compare` and `plan`."""
 
 import functools
+import json
+import runpy
+import signal
 import sys
 import types
 
@@ -175,6 +178,27 @@ def test_an_input_gets_what_an_estimator_gives(files, main, name):
 def test_an_input_without_params_gets_an_empty_dict(files):
     model = files("inputs.py", imports=INPUTS)
     assert comparing.main([f"{model}:model_fn", f"{model}:changing", *DEVICES]) == 0
+
+
+@pytest.mark.parametrize("main", [planning.main, comparing.main], ids=["plan", "compare"])
+def test_json_is_all_that_is_printed(files, main, capsys):
+    model = files("printing.py", factor="print('in the model') or 1.0", imports="print('here')")
+    assert main([f"{model}:model_fn", f"{model}:input_fn", "--json", *DEVICES]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    assert json.loads(line)
+
+
+def test_a_command_that_is_ended_leaves_nothing(monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["replicate", "--help"])
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with pytest.raises(SystemExit):
+            runpy.run_module("replicate.__main__", run_name="__main__")
+        with pytest.raises(SystemExit) as ended:  # As an exception, so that scopes are left.
+            signal.getsignal(signal.SIGTERM)(signal.SIGTERM, None)
+        assert ended.value.code == 143
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @pytest.mark.parametrize(

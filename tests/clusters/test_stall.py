@@ -151,6 +151,19 @@ def test_signs_of_life(tasks):
     assert set(chief.silent(5)) == {"worker/1", "ps/0"}  # Who is done need not report.
 
 
+def test_signs_of_life_of_an_earlier_run_are_none(tasks):
+    make, time, _ = tasks
+    make("worker", 0).beat(Report(1000, False, True))
+    chief, worker = make("chief", 0), make("worker", 0)
+    time[0] += 10
+    chief.look()
+    assert chief.silent(5) == {"worker/0": 10, "worker/1": 10}
+    assert chief.reports() == {}
+    worker.beat(IN_STEP)
+    chief.look()
+    assert chief.reports() == {"worker/0": IN_STEP}
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"steps": 1}', "\x00\xff"])
 def test_a_report_that_is_none(tasks, tmp_path, content):
     make, time, _ = tasks

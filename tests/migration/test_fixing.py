@@ -225,6 +225,13 @@ def test_it_refuses_what_git_could_not_give_back(tree, capsys, monkeypatch):
     check(refused(capsys, tree), NO_TREE + "…`--force`")
 
 
+def test_a_work_tree_that_git_does_not_trust(tree, capsys, monkeypatch):
+    said = f"fatal: detected dubious ownership in repository at '{tree}'"
+    done = subprocess.CompletedProcess([], 128, b"", said.encode())
+    monkeypatch.setattr(fixing.subprocess, "run", lambda *args, **kwargs: done)
+    check(refused(capsys, tree), f"git does not read the work tree: {said}")
+
+
 def test_outside_of_a_work_tree(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
     (tmp_path / "a.py").write_text(BEFORE, encoding="utf-8")

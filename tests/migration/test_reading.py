@@ -232,6 +232,13 @@ def test_patterns(path, pattern, is_below):
     assert codebase.is_below(path, pattern) == is_below
 
 
+def test_an_absolute_pattern():
+    below = os.path.abspath("a")
+    assert codebase.is_below("a/b/c.py", below)
+    assert codebase.is_below(os.path.join(below, "c.py"), below)
+    assert not codebase.is_below("ab/c.py", below)
+
+
 def test_collecting_circles_is_as_it_was(tmp_path):
     scan([str(tmp_path)])
     assert gc.isenabled()

@@ -266,5 +266,13 @@ def test_a_codebase_with_one_import_changed_trains_as_on_one_device(tmp_path):
         np.testing.assert_allclose(towers[name], one[name], rtol, rtol, err_msg=name)
 
 
+def test_a_file_that_was_fixed_runs_here_too():
+    """`scan --fix` lets it import `tensorflow.compat.v1`, which has no `contrib` of its own."""
+    program = "import replicate; replicate.compat.install(); import tensorflow.compat.v1 as tf; "
+    done = programs.run("-W", "ignore", "-c", program + "print(tf.contrib.layers.__name__)")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[-1] == "tensorflow.contrib.layers"
+
+
 def test_the_estimator_is_tensorflows_own():
     assert replicate.estimator is tf.estimator is tf1.estimator

@@ -264,7 +264,8 @@ def _holds(need: str, facts: set[str]) -> bool:
 
 def is_below(path: str, pattern: str) -> bool:
     """Whether a path, or a directory above it, matches a pattern, fully or at the path's end."""
-    path = os.path.normpath(path).replace(os.sep, "/")
+    path = os.path.abspath(path) if os.path.isabs(pattern) else os.path.normpath(path)
+    path = path.replace(os.sep, "/")
     pattern = os.path.normpath(pattern).replace(os.sep, "/")
     return any(
         fnmatch.fnmatchcase(path, form) for form in (pattern, f"*/{pattern}", f"{pattern}/*")

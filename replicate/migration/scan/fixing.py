@@ -133,12 +133,19 @@ def check(found_changes: Iterable[Change]) -> None:
 
 
 def _git(directory: str, *arguments: str) -> str:
-    """Returns the output of git; "" if there is no git, or no work tree."""
+    """Returns the output of git; "" if there is no git, or no work tree.
+
+    Raises:
+        NotFixedError: If git refuses to read a work tree that belongs to someone else.
+    """
     command = ["git", "-C", directory, "-c", "core.fsmonitor=false", *arguments]
     try:
-        made = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        made = subprocess.run(command, capture_output=True)
     except OSError:
         return ""
+    errors = os.fsdecode(made.stderr).strip()
+    if "dubious ownership" in errors:
+        raise NotFixedError(f"git does not read the work tree: {errors}")
     return os.fsdecode(made.stdout) if made.returncode == 0 else ""
 
 
