@@ -23,12 +23,14 @@ _COUNT = {"Where": 0, "DynamicPartition": 1}
 class Measure(NamedTuple):
     """Where a size is found when the graph runs: the size of an axis of a tensor.
 
-    If `is_entry`, the tensor is itself a shape, and the size is its entry at `axis`.
+    If `is_entry`, the tensor is itself a shape, and the size is its entry at `axis`. If `of_each`,
+    it is the number of entries that each row, or each of another unit, has on the axis.
     """
 
     tensor: Any
     axis: int
     is_entry: bool = False
+    of_each: bool = False
 
 
 class Facts:
@@ -41,8 +43,7 @@ class Facts:
 
     Attributes:
         rows: n.
-        symbols: By the name of a symbol other than n: its `Measure`. If it measures an axis of
-            rows, the symbol is the number of entries of each row.
+        symbols: By the name of a symbol other than n: its `Measure`.
         ragged: Symbols that count a ragged unit of all rows together; see `Shard.unit`.
         sums: By symbol: the sizes whose sum it is. For example, row splits have one entry more than
             there are rows.
@@ -123,19 +124,19 @@ class Facts:
             for axis, size in enumerate(sizes)
         )
 
-    def _new(self, tensor: Any, axis: int) -> Dim:
-        """Returns a new symbol for the size of an axis."""
+    def _new(self, tensor: Any, axis: int, of_each: bool = False) -> Dim:
+        """Returns a new symbol for the size of an axis, or for the entries of each row there."""
         in_loop = graph_lib.runs_in_rounds(tensor.op)
         if axis == 0 and tensor.op.type in _COUNT and not in_loop:
             # Two `tf.where` of one mask, for example, have the same number of entries.
             tensor = self._counted.setdefault(self._source_of_count(tensor), tensor)
-        name = f"{tensor.name}[{axis}]"
+        name = f"{tensor.name}[{axis}]" + " of each" * of_each
         if in_loop:
             name += dims_lib.IN_LOOP
-        self.symbols[name] = Measure(tensor, axis)
-        parts = (
-            None if in_loop else shapes.summands_of(self.op_of(tensor.op), tensor.value_index, axis)
-        )
+        self.symbols[name] = Measure(tensor, axis, of_each=of_each)
+        parts = None
+        if not (in_loop or of_each):
+            parts = shapes.summands_of(self.op_of(tensor.op), tensor.value_index, axis)
         if parts is not None:
             self.sums[name] = tuple(parts)
         return dims_lib.symbol(name)
@@ -171,9 +172,10 @@ class Facts:
         if isinstance(unit, str) and unit != dims_lib.ROWS:
             self.ragged.add(unit)
         found = self.dims(tensor)
-        # Else the size says it already. The new symbol is the number of entries of each row.
+        # Else the size says it already.
         if found is not None and dims_lib.over(found[axis], count) is None:
-            self.have_size(tensor, axis, dims_lib.times(count, self._new(tensor, axis)))
+            each = self._new(tensor, axis, of_each=True)
+            self.have_size(tensor, axis, dims_lib.times(count, each))
 
     def have_size(self, tensor: Any, axis: int, size: Dim) -> None:
         """Records the size of an axis."""
@@ -229,7 +231,7 @@ class Facts:
             self._new(tensor, place) if size is None and place != axis else size
             for place, size in enumerate(tensor.shape.as_list())
         ]
-        each = self._new(tensor, axis) if per_row is None else per_row
+        each = self._new(tensor, axis, of_each=True) if per_row is None else per_row
         made[axis] = dims_lib.times(self.rows, each)
         self._dims[graph_lib.reference(tensor)] = tuple(made)
 

@@ -52,14 +52,17 @@ def partition(
     Returns:
         The `Partitioned`. Its `whole` takes tensors and operations of the graph as it was before.
     """
-    asked = list(asked)
+    asked, losses = list(asked), list(losses)
     given = in_order(operations)
     # Both of these replace operations, so tensors that were asked for are mapped by `now`.
     lowered = lower(given, sources, asked)
     operations = in_order(lowered.operations) if lowered.operations is not given else given
-    written = moments.write_out(operations, sources) if of_all_rows else None
-    if written is not None and written.operations is not operations:
-        operations = in_order(written.operations)
+    twice = moments.differentiated(operations, map(lowered.now, losses))
+    written = None
+    if of_all_rows or twice:
+        written = moments.write_out(operations, sources, None if of_all_rows else twice)
+        if written.operations is not operations:
+            operations = in_order(written.operations)
 
     def now(asked: Any) -> Any:
         found = lowered.now(asked)

@@ -213,7 +213,7 @@ class Inputs:
         """Returns the size that a symbol stands for: an int32 scalar, of an entry its own type."""
         facts = self._layouts.facts
         measure = facts.symbols[name]
-        tensor, axis, is_entry = measure
+        tensor, axis, is_entry, of_each = measure
         layout, key = self._layouts.layout_of(tensor), graph_lib.reference(tensor)
         # If towers did not need the tensor, they have no copy of it: the original computes it.
         is_original = self._are_made and key not in self._by_tower and key not in self._shards
@@ -224,12 +224,12 @@ class Inputs:
             if is_entry:
                 return tensor[axis]
             size = size_of(tensor, axis)
-            if not isinstance(layout, Shard) or layout.axis != axis or name in facts.ragged:
+            if not of_each:
                 return size
-            # On an axis of rows, the symbol is the number of entries of each row.
-            if is_original and layout.unit in facts.ragged:
-                return size // tf.maximum(self._size_of(str(layout.unit)), 1)
-            return size // tf.maximum(self.rows_of(layout.unit).total, 1)
+            unit = getattr(layout, "unit", ROWS)
+            is_ragged = is_original and unit in facts.ragged
+            many = self._size_of(str(unit)) if is_ragged else self.rows_of(unit).total
+            return size // tf.maximum(many, 1)
         if key in self._by_tower:
             return self._size_in_towers(measure)
         return self._size_stand_in(measure, None)
@@ -267,12 +267,13 @@ class Inputs:
             return tf.reduce_max(tf.stack([shape[measure.axis] for shape in by_tower]))
         size = size_there(by_tower[0], measure.axis)
         layout = self._layouts.layout_of(measure.tensor)
-        if isinstance(layout, Shard) and layout.axis == measure.axis:
-            # The first tower may have no entries of a ragged unit, so all towers are measured.
-            if layout.unit != ROWS:
-                return self._each(by_tower, measure.axis, layout.unit)
-            return size // tf.maximum(self._rows.counts[0], 1)
-        return size
+        if not isinstance(layout, (Indices, Shard)) or getattr(layout, "axis", 0) != measure.axis:
+            return size
+        if layout.unit == ROWS:
+            each = size // tf.maximum(self._rows.counts[0], 1)
+        else:  # The first tower may have no entries, so all towers are measured.
+            each = self._each(by_tower, measure.axis, layout.unit)
+        return each if measure.of_each else each * self.rows_of(layout.unit).total
 
     def rounds(self, tensor: Any, first: Any) -> Any:
         """Returns the number of rounds in which a `Grown` tensor has grown, an int32 scalar tensor.

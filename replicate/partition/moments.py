@@ -12,12 +12,13 @@ exchange a few numbers per channel, and no activation leaves its tower.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Collection, Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
+from replicate.graphs import ancestors
 from replicate.layouts import Source, takes_moments
 from replicate.partition.lower import Lowered
 
@@ -29,7 +30,32 @@ _GRADIENTS = {
 _RESERVED = 3  # The outputs from this index on are reserved for the gradient.
 
 
-def write_out(operations: Sequence[Any], sources: Sequence[Source]) -> Lowered:
+def differentiated(operations: Sequence[Any], losses: Iterable[Any]) -> set[Any]:
+    """Returns the fused batch norms whose gradients a loss is computed from.
+
+    TensorFlow writes out the gradient of such a gradient, with means over rows. These are those of
+    all rows, so the kernel cannot take the moments of a tower's.
+
+    Args:
+        operations: The operations of the graph.
+        losses: The losses.
+    """
+    gradients = [one for one in operations if one.type in _GRADIENTS.values()]
+    leading = ancestors(losses) if gradients else frozenset()
+    # The gradient takes what the norm has reserved for it.
+    found = {one.inputs[_RESERVED].op for one in gradients if one in leading}
+    if found:
+        tf.logging.info(
+            "replicate: fused batch norm takes the moments of all rows (%d operations), since a "
+            "loss is computed from its gradient.",
+            len(found),
+        )
+    return found
+
+
+def write_out(
+    operations: Sequence[Any], sources: Sequence[Source], only: Collection[Any] | None = None
+) -> Lowered:
     """Rewrites fused batch norm of rows in training.
 
     A kernel is left as it is if it is in a loop or branch, updates moving averages itself, has an
@@ -38,6 +64,7 @@ def write_out(operations: Sequence[Any], sources: Sequence[Source]) -> Lowered:
     Args:
         operations: The operations of the graph, in topological order.
         sources: The tensors of the batch.
+        only: The operations to rewrite; None for all.
     """
     instead: dict[Any, Any] = {}  # By reference of a tensor.
     replaced: dict[Any, list[Any]] = {}
@@ -55,6 +82,8 @@ def write_out(operations: Sequence[Any], sources: Sequence[Source]) -> Lowered:
             with_rows.add(operation)
     for operation in operations:
         if not _can_be(operation) or operation.inputs[0].op not in with_rows:
+            continue
+        if only is not None and operation not in only:
             continue
         gradients = _gradients(operation)
         mean, variance = replace(operation, _forward)[_RESERVED : _RESERVED + 2]

@@ -225,6 +225,32 @@ def test_batch_norm_that_is_written_out_meets_in_two_moments(fresh_graph):
     assert sorted({one.size for one in backward}) == [3 * 4, 2 * 2 * 2 * 3 * 4]
 
 
+@pytest.mark.parametrize("num_towers", [2, 3])
+def test_a_norm_whose_gradient_is_in_a_loss_takes_the_moments_of_all_rows(num_towers, caplog):
+    """TensorFlow's gradient of its gradient has means over all rows, and must fit to the norm."""
+    caplog.set_level(logging.INFO, logger="tensorflow")
+
+    def penalized(features, labels, mode, params):
+        w = tf.get_variable("w", [2, 3], initializer=tf.glorot_uniform_initializer(seed=1))
+        x = tf.reshape(features, [-1, 2])
+        y, _, _ = tf.nn.fused_batch_norm((x @ w)[:, None, None], tf.ones([3]), tf.zeros([3]))
+        gradient = tf.gradients(tf.reduce_sum(tf.tanh(y)), x)[0]
+        loss = tf.reduce_mean(tf.reduce_sum(tf.square(gradient), 1))
+        train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    data = functools.partial(dataset, False)
+    got, want = (
+        contract.record(fn, data, contract.make_params(), towers)
+        for fn, towers in (
+            (contract.replicated(penalized, num_towers), num_towers),
+            (penalized, 1),
+        )
+    )
+    contract.assert_same_run(got, want, 1e-4)
+    assert "takes the moments of all rows (1 operations), since a loss" in caplog.text
+
+
 @pytest.mark.parametrize("name", ["batch_norm", "random"])
 def test_there_are_two_ways(name):
     with pytest.raises(ValueError, match=f"`{name}` must be 'tower' or 'batch', but is 'exact'"):

@@ -1,5 +1,6 @@
 """Loops of TensorFlow 1 run in towers if possible, and each tower iterates by itself."""
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -76,3 +77,33 @@ def test_slices_that_a_loop_collects_are_in_order(batches, num_towers):
         plan = made[0].plan
     copied = {one.name for one in plan.copied}
     assert {"while/LoopCond", "gradients/b_count_2"} <= copied
+
+
+@pytest.mark.parametrize("is_static", [True, False], ids=["static", "unknown"])
+def test_the_size_of_what_an_array_gives_is_that_of_the_batch(is_static):
+    """It is asked for while the shapes of later values of the array are found."""
+
+    def model_fn(features, labels, mode):
+        h = tf.tanh(features)
+        array = tf.TensorArray(
+            tf.float32, 2, clear_after_read=False, infer_shape=False, element_shape=[None, 3]
+        ).write(0, h)
+        u = tf.get_variable("u", [3, 3])
+        first = array.read(0)
+        rows = tf.shape(first)[0]
+        second = tf.tanh(tf.matmul(tf.zeros([rows, 3]), u))
+        array = array.write(1, second + first)
+        loss = tf.reduce_sum(array.read(1) ** 2) / tf.cast(rows, tf.float32)
+        return tf.estimator.EstimatorSpec(mode, {"rows": rows}, loss)
+
+    rows = np.random.RandomState(1).normal(size=[7, 3]).astype(np.float32)
+    found = []
+    for num_towers in (1, 3):
+        with tf.Graph().as_default():
+            given = tf.placeholder_with_default(rows, [7 if is_static else None, 3])
+            spec = harness.replicated(model_fn, num_towers)(given, None, mode=ModeKeys.EVAL)
+            with tf.Session(config=harness.session_config(num_towers)) as session:
+                session.run(tf.global_variables_initializer())
+                found.append(session.run([spec.loss, spec.predictions["rows"]]))
+    np.testing.assert_allclose(found[1], found[0], 1e-6)
+    assert found[1][1] == 7
