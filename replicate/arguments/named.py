@@ -11,6 +11,7 @@ import os
 import pathlib
 import sys
 import traceback
+import types
 from typing import Any, ContextManager, Sequence
 
 import tensorflow.compat.v1 as tf
@@ -75,12 +76,14 @@ def check_files(*names: str | None) -> None:
     files = {pathlib.Path(name.partition(":")[0]).resolve() for name in names if name}
     files = {path for path in files if path.suffix == ".py"}
     homes = {path.parent for path in files}
-    imported = {_file_of(module) for name, module in sys.modules.items() if "." not in name}
-    for file in sorted(imported - files):
+    imported = [module for name, module in sys.modules.items() if "." not in name]
+    for module in imported:
+        file = _file_of(module)
         home = file.parent.parent if file.name == "__init__.py" else file.parent
-        for other in sorted(homes - {home}) if home in homes else ():
+        for other in sorted(homes - {home}) if home in homes and file not in files else ():
             twin = other / file.relative_to(home)
-            if twin.exists():
+            there = [one for one in set(sys.modules.values()) if _file_of(one).parent == other]
+            if twin.exists() and any(_uses(one, module) for one in there):
                 raise ValueError(
                     f"Python imports one module of a name, but your files are beside {file} and "
                     f"{twin}. Rename one of them, or make packages of their directories, and name "
@@ -216,6 +219,15 @@ def _failed(flag: str, module: str, error: Exception) -> str:
     elif "contrib" in text or "module 'tensorflow" in text:
         hint = "If it expects TensorFlow 1, add `--tensorflow_1`."
     return f"`{flag}` is in {module!r}, whose import failed{place}: {text}. {hint}"
+
+
+def _uses(user: Any, module: Any) -> bool:
+    """Whether a module has imported another one, or something of it."""
+    return any(
+        value is module
+        or (isinstance(value, (type, types.FunctionType)) and value.__module__ == module.__name__)
+        for value in vars(user).values()
+    )
 
 
 def _file_of(module: Any) -> pathlib.Path:

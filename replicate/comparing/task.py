@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import Any, Callable, NamedTuple, Sequence
 
@@ -92,10 +93,10 @@ def make_task(
             f"`steps` to compare must be a whole number >= 1, but is {steps!r}. Pass e.g. 5."
         )
     is_number = tolerance is None or isinstance(tolerance, numbers.Real)
-    if not is_number or (tolerance is not None and not tolerance > 0):
+    if not is_number or (tolerance is not None and not 0 < tolerance < math.inf):
         raise TypeError(
-            f"`tolerance` must be a number greater than 0, but is {tolerance!r}. Leave it out to "
-            "choose it by the types that the model computes in."
+            f"`tolerance` must be a finite number greater than 0, but is {tolerance!r}. Leave it "
+            "out to choose it by the types that the model computes in."
         )
     config = estimator.RunConfig() if config is None else config
     _check_config(config)
@@ -118,7 +119,7 @@ def make_task(
         int(steps),
         _checkpoint(checkpoint_path),
         warm_start_from,
-        tolerance,
+        None if tolerance is None else float(tolerance),
         dict(options or {}),
     )
     asked.replicated(model_fn)  # Checks the options before anything is trained.

@@ -68,16 +68,20 @@ def partition(
         found = lowered.now(asked)
         return found if written is None else written.now(found)
 
-    layouts = infer(operations, sources, rows.dim, filter(runs_once, operations))
+    # Norms of `twice` are left that are in branches or loops.
+    once = [operation for operation in operations if runs_once(operation) or operation in twice]
+    layouts = infer(operations, sources, rows.dim, once)
     applied = [now(leaf) for leaf in _tensors(gradients)]
     needed = [now(tensor) for tensor in asked if isinstance(tensor, tf.Tensor)]
     forward = [now(loss) for loss in losses]
     known: dict[Any, list[Any]] = {}
-    run = [now(one) for one in asked] if is_measured else []
-    running = ancestors(run, known=known) if run else frozenset()
+    run = [now(one) for one in asked]
+    running = ancestors(run, known=known)
     plan = make_plan(operations, layouts, needed, applied, (), forward, unscaling, running)
     # It walks through the graph of one device, so it comes before the change.
-    measured = coverage.measure(plan, run, running, known, len(placement.devices)) if run else None
+    measured = None
+    if is_measured:
+        measured = coverage.measure(plan, run, running, known, len(placement.devices))
     partitioned = carry_out(plan, shards, rows, placement)
     if measured is not None:
         plans.keep_coverage(tf.get_default_graph(), measured)

@@ -11,7 +11,7 @@ from replicate.compat import graph as graph_lib
 from replicate.compat import op_types, partitioning, py_functions
 from replicate.compat.functions import Bodies, change_seed, function_bodies
 from replicate.layouts import PER_TOWER, WHOLE, adds_offset
-from replicate.partition import aliases, frames, rounds
+from replicate.partition import aliases, frames, rereads, rounds
 from replicate.partition.inputs import Inputs, TowerTensors
 from replicate.partition.nodes import Nodes
 from replicate.partition.placement import Placement
@@ -94,7 +94,8 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Co
     behind = aliases.find(plan)
     # An alias needs no copy: consumers take the tensor that it would pass on.
     needed = [one for one in plan.copied if not one.outputs or behind(one.outputs[0]).op is one]
-    templates = [(one, _template(one, plan, copied, behind)) for one in needed]
+    read = rereads.reader(plan.rereads)
+    templates = [(one, _template(one, plan, copied, behind, read)) for one in needed]
     shared = rounds.shared_frames(plan.copied, plan.layouts)
     towers = [
         _define(templates, inputs, placement, index, shared)
@@ -171,7 +172,11 @@ def _wanted(plan: Plan) -> list[Any]:
 
 
 def _template(
-    operation: Any, plan: Plan, copied: Container[Any], behind: Callable[[Any], Any]
+    operation: Any,
+    plan: Plan,
+    copied: Container[Any],
+    behind: Callable[[Any], Any],
+    read: Callable[[Any, int, Any], Any],
 ) -> _Template:
     node = operation.node_def
     node.attr.pop("_class", None)  # Colocation names operations that a tower may not have.
@@ -190,7 +195,8 @@ def _template(
             continue
         # Split indices of one device are the tower's plus its offset; no meeting is needed.
         points = is_copied and adds_offset(layout, demand)
-        given.append(_Given(index, behind(tensor) if points else tensor, demand, points))
+        taken = behind(tensor) if points else read(operation, index, tensor)
+        given.append(_Given(index, taken, demand, points))
     part = plan.layouts.layout_of(operation.outputs[0]) if operation.type == "Const" else WHOLE
     return _Template(
         node=node,

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.graphs import ancestors
 from replicate.layouts import SIZE, Layouts
-from replicate.partition import constants, named
+from replicate.partition import constants, named, rereads
 from replicate.partition.needs import Needs
 from replicate.partition.origins import Origins
 from replicate.partition.sizes import is_size
@@ -38,6 +38,7 @@ class Plan(NamedTuple):
             `Origins.waits`.
         behind_sizes: By reference of a fetched tensor that a formula replaces: the operations that
             act before it, and have to be waited for.
+        rereads: The inputs of operations in towers that read a reference variable after an update.
         constants: By operation that runs once and depends on constants alone, so that each tower
             runs a copy instead of receiving the output: the operations that a tower's copy waits
             for; see `constants.find`.
@@ -55,6 +56,7 @@ class Plan(NamedTuple):
     extra_waits: dict[Any, list[Any]]
     unnoticed: dict[Any, frozenset[Any]]
     behind_sizes: dict[Any, list[Any]]
+    rereads: rereads.Writes
     constants: constants.Waits
 
 
@@ -149,6 +151,7 @@ def make_plan(
         extra_waits=extra_waits,
         unnoticed=unnoticed,
         behind_sizes=behind,
+        rereads=rereads.find(operations, copied, origins),
         constants=constants.find(operations, layouts, origins, needs.copied),
     )
 

@@ -36,13 +36,13 @@ def read_before_written(fetches: Sequence[Any]) -> None:
         return
     known: dict[Any, list[Any]] = {}
     running = ancestors(fetches, known=known)
-    writes = [op for op in running if state.assigns(op) and _is_reference(op.inputs[0])]
+    writes = [op for op in running if state.assigns(op) and is_reference(op.inputs[0])]
     begun = sorted({_begins(op) for op in writes} - {None}, key=graph_lib.id_of)
     later = followers(begun, known)  # Reads after a write, which must not come before it.
     reads = [
         op
         for op in (running - later if begun else ())
-        if op.type not in _PASSES and any(map(_has_memory, op.inputs))
+        if op.type not in _PASSES and any(map(has_memory, op.inputs))
     ]
     by_device: dict[str, list[Any]] = {}
     for op in _that_run(reads, known) - later:
@@ -96,16 +96,17 @@ def _wait_for(ops: Iterable[Any], device: str) -> Any:
         return tf.no_op("read")
 
 
-def _is_reference(tensor: Any) -> bool:
+def is_reference(tensor: Any) -> bool:
+    """Whether a tensor is a reference, which operations may write to."""
     return bool(tensor.dtype != tensor.dtype.base_dtype)
 
 
-def _has_memory(tensor: Any) -> bool:
+def has_memory(tensor: Any) -> bool:
     """Whether a tensor is the memory of a reference variable."""
     pending, seen = [tensor], set()
     while pending:
         tensor = pending.pop()
-        if _is_reference(tensor) and state.makes_state(state.source(tensor)):
+        if is_reference(tensor) and state.makes_state(state.source(tensor)):
             return True
         if tensor.op.type in _PASSES and tensor.op not in seen:
             seen.add(tensor.op)

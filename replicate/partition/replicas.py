@@ -14,7 +14,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types, partitioning
-from replicate.graphs import OF_SESSION
+from replicate.graphs import OF_SESSION, ancestors, followers
 from replicate.partition import effects, weights
 from replicate.partition.meetings import Pack
 from replicate.partition.placement import Instead, Placement
@@ -73,7 +73,7 @@ def follow(replicas: Replicas, placement: Placement, packs: Sequence[Pack]) -> N
         placement: The `Placement`.
         packs: The packs in which gradients were summed.
     """
-    graph = tf.get_default_graph()
+    graph, read_before = tf.get_default_graph(), _read_before(replicas)
     copies: dict[Any, list[Any]] = {update: [] for update in replicas.updates}
     taken = {graph_lib.reference(t): t for update in replicas.updates for t in update.inputs}
     # Inputs of an initializer are not packed: other variables may have no value when it runs.
@@ -106,7 +106,8 @@ def follow(replicas: Replicas, placement: Placement, packs: Sequence[Pack]) -> N
         for update in replicas.updates:
             # A copy waits for the same operations as the update, which waits for the copy below.
             copied = graph.get_operation_by_name(f"{scope}/{update.name}")
-            graph_lib.add_control_inputs(copied, list(update.control_inputs))
+            reads = [values[index].op for values in read_before.get(update, ())]
+            graph_lib.add_control_inputs(copied, [*update.control_inputs, *reads])
             copies[update].append(copied)
     # The first tower's updates may also take packs from another device, where these were summed.
     sent = _sent_in_packs(taken, packs, first)
@@ -115,6 +116,29 @@ def follow(replicas: Replicas, placement: Placement, packs: Sequence[Pack]) -> N
             if graph_lib.reference(tensor) in sent:
                 partitioning.take(update, position, sent[graph_lib.reference(tensor)])
         graph_lib.add_control_inputs(update, made)
+
+
+def _read_before(replicas: Replicas) -> dict[Any, list[Any]]:
+    """Returns, by update, the values of its variables in towers that are read before it.
+
+    On one device, an update may follow a read only because its value is made of that, or because it
+    waits for the read. Towers read their replicas by operations of their own.
+    """
+    by_handle: dict[Any, list[Any]] = {}
+    for by_tower in replicas.instead.values():
+        if by_tower[0].op.type == "ReadVariableOp":
+            key = graph_lib.reference(by_tower[0].op.inputs[0])
+            by_handle.setdefault(key, []).append(by_tower)
+    known: dict[Any, list[Any]] = {}
+    ancestors(replicas.updates, known=known)
+    reads = [by_tower[0].op for found in by_handle.values() for by_tower in found]
+    following = followers(reads, known)
+    # A variable may be made of the value of another one, but has none itself before that.
+    first = {variable.initializer for variable in tf.global_variables()}
+    return {
+        update: [one for t in update.inputs for one in by_handle.get(graph_lib.reference(t), ())]
+        for update in following.difference(first).intersection(replicas.updates)
+    }
 
 
 def _sent_in_packs(taken: dict[Any, Any], packs: Sequence[Pack], device: str) -> dict[Any, Any]:

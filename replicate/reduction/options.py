@@ -63,7 +63,8 @@ class Reduction(NamedTuple):
 
     They are summed in their original type, and the gradient of the tower on the device of the sum
     keeps its full precision. float16 holds 6e-8 to 65,504; if there is a loss scale, gradients
-    cross multiplied by it. None: their original type.
+    cross multiplied by it. Larger ones cross as infinity, so a dynamic scale skips the step and is
+    halved, which one device need not do. None: their original type.
     """
 
     @classmethod

@@ -110,6 +110,13 @@ def test_siblings_of_one_name_are_refused(files, capsys):
     assert TWINS in capsys.readouterr().err
 
 
+def test_siblings_of_one_name_that_only_one_directory_imports_are_fine(files):
+    for directory in ("new", "data"):
+        files(f"{directory}/layers.py")
+    model, data = files("new/model.py", imports="import layers"), files("data/input.py")
+    assert comparing.main([f"{model}:model_fn", f"{data}:input_fn", *DEVICES]) == 0
+
+
 FLAGS = "tf.flags.DEFINE_float('rate', 2.0, 'help')"
 
 

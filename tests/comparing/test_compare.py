@@ -34,7 +34,8 @@ ERRORS = [
     ),
     ({"steps": 0}, "` to compare must be a whole number >= 1, but is…0…Pass e.g. 5"),
     ({"steps": 2.0}, "` to compare must be a whole number >= 1, but is…2.0"),
-    ({"tolerance": 0}, "`tolerance` must be a number greater than 0, but is…0…Leave it out"),
+    ({"tolerance": 0}, "`tolerance` must be a finite number greater than 0, but is…0…Leave it out"),
+    ({"tolerance": float("inf")}, "must be a finite number greater than 0, but is inf"),
     ({"config": {"tf_random_seed": 1}}, "`config` must be a `RunConfig`, but is…{'tf_random_seed"),
     (
         {"config": RUN_CONFIG(train_distribute=tf.distribute.OneDeviceStrategy("/cpu:0"))},

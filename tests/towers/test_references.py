@@ -170,3 +170,40 @@ def test_variables_that_branches_and_loops_use(model):
     with control_flow(1):
         got, want = (contract.record_plain(model_fn, n, contract.UNEVEN) for n in (3, 1))
     contract.assert_same_run(got, want)
+
+
+def updated_in_the_midst(features, labels, mode, params):
+    """As many GANs: the second gradient takes the weight that the first update has changed."""
+    x = features["x"]
+    w, v = reference("w", [4, 3]), reference("v", [3, 1])
+    out = tf.tanh(x @ w) @ v
+    optimizer = tf.train.GradientDescentOptimizer(0.1)
+    first = optimizer.minimize(tf.reduce_mean((out - 1) ** 2), var_list=[v])
+    with tf.control_dependencies([first]):
+        loss = tf.reduce_mean(out**2)
+        train_op = optimizer.minimize(loss, tf.train.get_global_step(), var_list=[w])
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def test_towers_read_again_after_an_update_in_the_midst_of_a_step():
+    """On other devices, they have a copy from the beginning of the step."""
+    with tf.Graph().as_default() as graph:
+        tf.train.create_global_step()
+        features = {"x": tf.placeholder(tf.float64, [None, 4])}
+        contract.replicated(updated_in_the_midst, 3)(features, None, TRAIN, {})
+        operations = graph.get_operations()
+        (update,) = (op for op in operations if op.name.endswith("update_v/ApplyGradientDescent"))
+        (again,) = (op for op in operations if op.name.startswith("replicate/rereads"))
+        assert update in before(again)
+        takers = sorted(op.name.partition("/")[0] for op in again.outputs[0].consumers())
+        assert takers == ["tower_0", "tower_1", "tower_2"]
+        outputs = [op for op in operations if op.name.endswith("matmul_1")]
+        assert len(outputs) == 4
+        assert all(again not in before(op) for op in outputs)
+
+
+def test_towers_train_with_an_update_in_the_midst_of_a_step():
+    got, want = (
+        contract.record_plain(updated_in_the_midst, towers, contract.UNEVEN) for towers in (3, 1)
+    )
+    contract.assert_same_run(got, want, 1e-9)

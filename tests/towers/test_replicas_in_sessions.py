@@ -171,6 +171,33 @@ def test_sessions_do_what_they_do_on_one_device(model_fn, mode, hooks, way, as_g
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
 
+def test_replicas_are_updated_after_their_towers_have_read_them():
+    """On one device, the update follows the read since its value is made of that."""
+
+    def model_fn(features, labels, mode):
+        value = tf.get_variable("w", [3, 1], use_resource=True).value()
+        loss = tf.reduce_mean(tf.square(features @ value))
+        update = tf.trainable_variables()[0].assign(0.5 * value)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(update, loss))
+
+    with tf.Graph().as_default() as graph:
+        tf.train.create_global_step()
+        contract.replicated(model_fn, 3, variable_placement="replicated")(
+            tf.placeholder(tf.float32, [None, 3]), None, "train"
+        )
+        for index in (1, 2):
+            (product,) = (op for op in graph.get_operations() if op.name == f"tower_{index}/matmul")
+            (update,) = (
+                op
+                for op in graph.get_operations()
+                if op.name.startswith(f"replicate/tower_{index}/update")
+                and "Initializer" not in op.name
+                and op.type == "AssignVariableOp"
+                and op.inputs[1].op.type == "Mul"
+            )
+            assert product.inputs[1].op in update.control_inputs
+
+
 def test_what_has_no_value_is_in_no_pack():
     """On one device, nobody reads it."""
 
