@@ -12,7 +12,7 @@ import tensorflow.compat.v2 as tf2
 
 import bodies
 import replicate
-from bodies import DEVICES, EVAL, PREDICT, TRAIN, as_model_fn, build, good, matching, session
+from bodies import DEVICES, EVAL, TRAIN, as_model_fn, build, good, matching, session
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 WITH_CASES = (
@@ -258,12 +258,6 @@ NO_ROWS = "A training batch must have a row…this one has none…`dataset.filte
             SAME_ROWS + "…features/a has 6…features/b/0 has 5…`params`",
         ),
         (lambda: tf.ones([0, 1]), TRAIN, NO_ROWS),
-        (
-            lambda: {},
-            PREDICT,
-            "The batch is split by the rows of its tensors…neither `features` nor `labels`"
-            "…Let `input_fn` return the batch",
-        ),
     ],
 )
 def test_batches(features, mode, phrases):

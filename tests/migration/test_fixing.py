@@ -192,6 +192,7 @@ def test_what_it_makes_of_all_that_is_planted_parses_and_stays(tmp_path, name):
 
 NO_TREE = "`--fix` changes files that git can restore, but …is in no git work tree. Commit the code"
 CHANGED = "but there are uncommitted changes, of …a.py. Commit or stash them"
+NOT_TRUSTED = "git does not read the work tree: "
 UNTRACKED = "`--fix` changes files that git can restore, but …b.py is not tracked. Commit it"
 MEANWHILE = "it was changed while it was looked at. Run this again."
 UNWRITTEN = "it cannot be written: …Let it be written."
@@ -229,7 +230,7 @@ def test_a_work_tree_that_git_does_not_trust(tree, capsys, monkeypatch):
     said = f"fatal: detected dubious ownership in repository at '{tree}'"
     done = subprocess.CompletedProcess([], 128, b"", said.encode())
     monkeypatch.setattr(fixing.subprocess, "run", lambda *args, **kwargs: done)
-    check(refused(capsys, tree), f"git does not read the work tree: {said}")
+    check(refused(capsys, tree), NOT_TRUSTED + said)
 
 
 def test_outside_of_a_work_tree(tmp_path, capsys, monkeypatch):

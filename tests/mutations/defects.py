@@ -240,7 +240,7 @@ DEFECTS = (
     Defect(
         "gradients that nothing takes run with the loss",
         "partition/plan.py",
-        "origins.together(tensor) if key in needed else key\n",
+        "(origins.together(tensor), tensor.op in running) if key in needed else key\n",
         "origins.together(tensor)\n",
     ),
     Defect(

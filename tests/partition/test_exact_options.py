@@ -193,7 +193,7 @@ def test_gradients_in_half_precision_are_rounded_once(num_towers):
     replicated = contract.replicated(model, num_towers, batch_norm="batch")
     data = functools.partial(dataset, False)
     got = contract.record(replicated, data, contract.make_params(), num_towers)
-    # The gradient is 0 but for rounding, since batch norm takes any factor away.
+    # Except for rounding, the gradient is 0, since batch norm takes any factor away.
     np.testing.assert_allclose(got.variables[-1]["weight:0"], 1, atol=0.2)
 
 
