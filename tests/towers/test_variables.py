@@ -317,7 +317,7 @@ UPDATES = {
     "mean, subtracted": (MEAN, lambda v, x: v.assign_sub(tf.reduce_mean(x)), None),
     "sum, added": (SUM, lambda v, x: v.assign_add(tf.reduce_sum(x)), None),
     "sum, subtracted": (SUM, lambda v, x: v.assign_sub(tf.reduce_sum(x)), None),
-    "sum, of no row": (SUM, lambda v, x: v.assign_add(2.0), None),
+    "sum, of no row": (SUM, lambda v, x: v.assign_add(2.0), 1 + 3 * 2.0),  # One for each tower.
     "first, assigned": (ONLY_FIRST, lambda v, x: v.assign(tf.reduce_mean(x)), 0.5),
     "first, added": (ONLY_FIRST, lambda v, x: v.assign_add(tf.reduce_mean(x)), 1.5),
     "none, a mean": (NONE, lambda v, x: v.assign(0.5 * v + 0.5 * tf.reduce_mean(x)), None),
