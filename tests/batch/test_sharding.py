@@ -169,7 +169,7 @@ NO_TENSOR = "neither `features` nor `labels` holds a tensor of rank 1 or more…
 NO_ROW = "A training batch must have a row, but this one has none. Let `input_fn` skip it"
 
 
-@holds(batches(st.just(0)), share=0.25)
+@holds(batches(st.just(0)), share=0.1)
 def test_a_training_batch_without_rows_is_refused(batch):
     assume(not batch.has_several)
     kind, text = error_of(dataclasses.replace(batch, need_row=True))
@@ -182,7 +182,7 @@ SAME_ROWS = "All tensors of a batch must have the same number of rows"
 NOT_IN_BATCH = "…as a scalar or through `params`, or name it in `unsplit_features`."
 
 
-@holds(BATCHES, st.data(), share=0.25)
+@holds(BATCHES, st.data(), share=0.1)
 def test_leaves_of_other_sizes_are_refused(batch, data):
     found = list(dict.fromkeys(batch.leaves))
     assume(len(found) > 1 and not batch.has_several)

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 import contract
 import programs
 import replicate
+import selection
 from contract import ModeKeys
 from contract.models import F64, GLOROT, MODELS, gradients, optimizer, reduce_rows, step
 
@@ -155,11 +156,18 @@ ROWS = {
     "gradients by hand": by_hand,
     "batch norm": normalized,
 }
+REPLICATED = ("contrib.opt, LazyAdam", "contrib.layers", "batch norm")
 FLOAT32 = ("contrib.rnn", "contrib.estimator, head")
 
 
-@pytest.mark.parametrize("placement", ["consolidation", "replicated"])
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    ("name", "placement"),
+    [
+        selection.cell(name, placement, is_quick=placement == "consolidation" or name in REPLICATED)
+        for name in ROWS
+        for placement in ("consolidation", "replicated")
+    ],
+)
 def test_contrib_trains_on_towers_as_on_one_device(name, placement):
     want = contract.record_one_device(ROWS[name], contract.UNEVEN)
     got = contract.record_towers(ROWS[name], contract.UNEVEN, 3, variable_placement=placement)

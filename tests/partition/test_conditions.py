@@ -18,6 +18,7 @@ def test_conditions_are_trained(name, num_towers, batches):
     MODELS.check_training(name, batches, num_towers)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", condition_models.LOSSES)
 def test_conditions_are_evaluated(name):
     MODELS.check_applied(name, UNKNOWN, 3)
