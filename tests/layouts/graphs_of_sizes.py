@@ -95,7 +95,8 @@ class Graph:
     def _symbol(self, name: str, which: int) -> int | None:
         if name == ROWS:
             return self.sizes(which)["n"]
-        tensor, axis, is_entry = self.facts.symbols[name]
+        tensor, axis, is_entry, of_each = self.facts.symbols[name]
+        assert not of_each  # Sizes are those of the whole batch.
         (value,) = self.run([tensor], which)
         if value is None:
             return None
