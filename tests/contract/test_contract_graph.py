@@ -82,8 +82,7 @@ def test_operations_of_a_tower_are_on_its_device(num_towers):
         # For the kernel and bias of each layer; also for the loss, for a summary, and for the
         # gradient of an exponent, which `tf.gradients` waits for.
         (replicate.Reduction(pack_bytes=0), 2 * LAYERS + 3),
-        # All gradients are small, and packed into one. Of the others, a step runs that of the loss
-        # alone.
+        # All gradients are small, and packed into one. A step runs this pack, and that of the loss.
         ("consolidation", 4),
     ],
 )
