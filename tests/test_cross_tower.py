@@ -48,13 +48,15 @@ def test_sums(num_towers, dtype):
     np.testing.assert_array_equal(got, [66] * num_towers)  # 1 + … + 11
 
 
-@pytest.mark.parametrize("num_towers", [1, 2, 8])
-def test_complex_sums_over_a_batch_of_unknown_size(num_towers):
+@pytest.mark.parametrize("num_towers", [2, 8])
+def test_gradients_of_complex_sums_over_a_batch_of_unknown_size(num_towers):
     def fn(x):
-        return replicate.cross_tower_sum(tf.reduce_sum(tf.complex(x, 2.0 * x)))
+        total = replicate.cross_tower_sum(tf.reduce_sum(tf.complex(x, 2.0 * x)))
+        return tf.gradients(tf.math.real(total), x)[0][:1]
 
     got = per_tower(fn, np.arange(1.0, 5.0), num_towers, known=False)
-    np.testing.assert_array_equal(got, [10 + 20j] * min(num_towers, 4))
+    # Each tower with rows has the sum, and all of these depend on x.
+    np.testing.assert_array_equal(got.ravel(), [min(num_towers, 4)] * len(got.ravel()))
 
 
 @pytest.mark.parametrize("num_towers", [1, 2, 3, 8])

@@ -11,6 +11,13 @@ from replicate.graphs import ancestors, state
 VERSIONS = [1] if versions.IS_1 else [1, 2]  # Of control flow.
 
 
+def over_three_towers(model_fn):
+    """Returns the spec of a training step, in the default graph."""
+    tf.train.create_global_step()
+    rows = tf.placeholder(tf.float32, [None, 4])
+    return contract.replicated(model_fn, 3)(rows, None, mode="train")
+
+
 def looked_up(table, h):
     return tf.gather(table, tf.cast(tf.abs(tf.tanh(h)), tf.int32))
 
@@ -39,9 +46,7 @@ def test_an_update_that_follows_by_a_size_waits_for_reads_in_control_flow(read, 
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(update, loss))
 
     with tf.Graph().as_default() as graph, control_flow(version):
-        tf.train.create_global_step()
-        rows = tf.placeholder(tf.float32, [None, 4])
-        spec = contract.replicated(model_fn, 3)(rows, None, mode="train")
+        spec = over_three_towers(model_fn)
         (update,) = (op for op in graph.get_operations() if op.type.startswith("AssignAdd"))
         kinds = ("ReadVariableOp", "ResourceGather") if resource else ("Gather", "GatherV2")
         read = {op for op in ancestors([spec.loss]) if op.type in kinds}
@@ -63,9 +68,7 @@ def test_an_update_of_a_table_waits_for_lookups():
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(update, loss))
 
     with tf.Graph().as_default():
-        tf.train.create_global_step()
-        rows = tf.placeholder(tf.float32, [None, 4])
-        spec = contract.replicated(model_fn, 3)(rows, None, mode="train")
+        spec = over_three_towers(model_fn)
         running = ancestors([spec.train_op])
         (update,) = (op for op in running if op.type == "LookupTableInsertV2")
         lookups = {op for op in running if op.type == "LookupTableFindV2"}
@@ -83,9 +86,7 @@ def test_an_update_by_a_loops_counter_waits_for_all_towers():
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(most.assign(i), loss))
 
     with tf.Graph().as_default(), control_flow(1):
-        tf.train.create_global_step()
-        rows = tf.placeholder(tf.float32, [None, 4])
-        spec = contract.replicated(model_fn, 3)(rows, None, mode="train")
+        spec = over_three_towers(model_fn)
         running = ancestors([spec.train_op])
         (update,) = (op for op in running if op.type == "AssignVariableOp")
         read = {op for op in running if op.type == "ReadVariableOp" and op.name != update.name}
@@ -113,9 +114,7 @@ def test_a_value_that_all_towers_compute_waits_for_what_may_fail_in_any():
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     with tf.Graph().as_default():
-        tf.train.create_global_step()
-        rows = tf.placeholder(tf.float32, [None, 4])
-        spec = contract.replicated(model_fn, 3)(rows, None, mode="train")
+        spec = over_three_towers(model_fn)
         checks = [op.name for op in ancestors([spec.loss]) if op.type == "CheckNumerics"]
         assert sorted(checks) == [f"tower_{index}/CheckNumerics" for index in range(3)]
 
@@ -133,9 +132,7 @@ def test_what_only_a_summary_takes_does_not_run_in_other_steps():
         return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     with tf.Graph().as_default():
-        tf.train.create_global_step()
-        rows = tf.placeholder(tf.float32, [None, 4])
-        spec = contract.replicated(model_fn, 3)(rows, None, mode="train")
+        spec = over_three_towers(model_fn)
         gathers = [op.type for op in ancestors([spec.loss, spec.train_op])]
         assert not any(name.startswith("Gather") for name in gathers)
         (summary,) = tf.get_collection("summary")
