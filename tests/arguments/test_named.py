@@ -11,6 +11,7 @@ import absl.flags
 import pytest
 import tensorflow.compat.v1 as tf
 
+from replicate import __main__ as program
 from replicate.arguments import named
 from replicate.comparing import command as comparing
 from replicate.planning import command as planning
@@ -200,7 +201,7 @@ def test_a_command_that_is_ended_leaves_nothing(monkeypatch):
     before = signal.getsignal(signal.SIGTERM)
     try:
         with pytest.raises(SystemExit):
-            runpy.run_module("replicate.__main__", run_name="__main__")
+            runpy.run_path(program.__file__, run_name="__main__")
         with pytest.raises(SystemExit) as ended:  # As an exception, so that scopes are left.
             signal.getsignal(signal.SIGTERM)(signal.SIGTERM, None)
         assert ended.value.code == 143
