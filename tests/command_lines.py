@@ -11,6 +11,7 @@ import re
 import runpy
 import shlex
 import sys
+import warnings
 from unittest import mock
 
 import programs
@@ -47,7 +48,9 @@ def parse(words):
         sys, "argv", [module, *rest]
     ):
         try:
-            runpy.run_module(module, run_name="__main__")
+            with warnings.catch_warnings():  # Another test may have imported the module.
+                warnings.filterwarnings("ignore", ".*found in sys.modules", RuntimeWarning)
+                runpy.run_module(module, run_name="__main__")
         except _ParsedError as parsed:
             return parsed.args[0]
         except SystemExit as end:
