@@ -122,14 +122,30 @@ class Assigning(tf.train.SessionRunHook):
         session.run(self._changes)
 
 
-def run(model_fn, mode, hooks, path):
+def save(folder):
+    """Saves weights and the step; returns the path."""
+    path = str(folder / "model")
+    with tf.Graph().as_default(), tf.Session() as session:
+        tf.set_random_seed(7)
+        tf.train.create_global_step()
+        forward(tf.constant(ROWS))
+        session.run(tf.global_variables_initializer())
+        tf.train.Saver().save(session, path, write_meta_graph=False)
+    return path
+
+
+def run(model_fn, mode, hooks, path, restored=None):
     """Returns what three steps give, and the variables after them."""
     with tf.Graph().as_default():
         tf.set_random_seed(1)
         tf.train.get_or_create_global_step()
         made = model_fn(tf.constant(ROWS), None, mode)
         own = made.training_hooks if mode == "train" else made.evaluation_hooks
-        creator = tf.train.ChiefSessionCreator(made.scaffold, config=contract.session_config(3))
+        creator = tf.train.ChiefSessionCreator(
+            made.scaffold,
+            config=contract.session_config(3),
+            checkpoint_filename_with_path=restored,
+        )
         with tf.train.MonitoredSession(creator, [*(hook(path) for hook in hooks), *own]) as session:
             fetches = [made.loss, *([made.train_op] if mode == "train" else [])]
             found = [session.run(fetches)[0] for _ in range(3)]
@@ -145,8 +161,6 @@ CASES = [
     (of_the_step, "train", [Assigning], WAYS),
     (counting_besides, "train", [], WAYS),
     (initialised_by_a_step, "train", [], WAYS),
-    (initialising_what_it_has, "train", [], WAYS),
-    (initialising_what_it_has, "eval", [], WAYS),
     (given_up_in_a_condition, "train", [], ("consolidation", "auto")),
     (merging(), "train", [], ("consolidation", "auto")),
     (merging(loss_scale="dynamic"), "train", [], ("consolidation", "auto")),
@@ -158,15 +172,22 @@ CASES = [
     [(*case, way) for *case, ways in CASES for way in ways],
 )
 def test_sessions_do_what_they_do_on_one_device(model_fn, mode, hooks, way, as_gpus, tmp_path):
-    path = str(tmp_path / "weights")
-    with tf.Graph().as_default(), tf.Session() as session:
-        tf.set_random_seed(7)
-        forward(tf.constant(ROWS))
-        session.run(tf.global_variables_initializer())
-        tf.train.Saver().save(session, path, write_meta_graph=False)
+    path = save(tmp_path)
     want = run(model_fn, mode, hooks, path)
     replicated = contract.replicated(model_fn, 3, variable_placement=way)
     got = run(replicated, mode, hooks, path)
+    for one, other in zip(tf.nest.flatten(got), tf.nest.flatten(want)):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["train", "eval"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_session_that_restores_initialises_replicas(mode, way, as_gpus, tmp_path):
+    """It runs only the user's `local_init_op`, which knows no replicas."""
+    path = save(tmp_path)
+    want = run(initialising_what_it_has, mode, [], path, restored=path)
+    replicated = contract.replicated(initialising_what_it_has, 3, variable_placement=way)
+    got = run(replicated, mode, [], path, restored=path)
     for one, other in zip(tf.nest.flatten(got), tf.nest.flatten(want)):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
 
