@@ -15,6 +15,14 @@ def model_fn(features, labels, mode) -> tf.estimator.EstimatorSpec:
     "an argument": "import tensorflow\ndef f(tf):\n    return tf.contrib.x, tf.placeholder\n",
     "a variable": "import tensorflow as tf\nfor tf in []:\n    tf.placeholder\n",
     "a text": "import tensorflow as tf\n'tf.contrib.layers'  # tf.placeholder\ntf.function\n",
+    "assigned from a function": """\
+import tensorflow as tf
+def wrap():
+    global tf
+    tf = object()
+def layer():
+    return tf.placeholder
+""",
     "shadowed": """\
 import tensorflow as tf
 def f():

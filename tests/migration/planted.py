@@ -91,6 +91,19 @@ from tensorflow import layers, nn  #! tensorflow-1
 layers.dense(1, 2)
 """,
     "without an alias": "import tensorflow  #! tensorflow-1\ntensorflow.layers.dense(1, 2)\n",
+    "imported late": """\
+def load():
+    global tf
+    import tensorflow as tf  #! tensorflow-1
+def layer():
+    return tf.layers.dense(1, 2)
+def maker():
+    nn = None
+    def load():
+        nonlocal nn
+        from tensorflow import examples as nn  #! removed-name
+    return nn
+""",
     "all names": "from tensorflow import *  #! star-import\nplaceholder(float32)\n",
     "gone": """\
 import tensorflow.compat.v1 as tf

@@ -62,8 +62,8 @@ class Scope:
         self.node = node
         self.parent = parent
         self.bindings: dict[str, list[Binding]] = {}
-        self.outer: set[str] = set()
-        """Names declared `global` or `nonlocal`."""
+        self.outer: dict[str, bool] = {}
+        """Names declared `global` (True) or `nonlocal` (False)."""
 
     def find(self, name: str) -> Scope | None:
         """Returns the `Scope` in which a name is found; None if there is none."""
@@ -150,6 +150,11 @@ class Names:
                 for child in value if isinstance(value, list) else (value,):
                     if isinstance(child, ast.AST) and not isinstance(child, _LEAVES):
                         pending.append((child, node, below, depth + 1))
+        for scope in self.inner.values():  # After all `global` statements were read.
+            for name in scope.outer.keys() & scope.bindings.keys():
+                home = None if scope.outer[name] else scope.find(name)
+                found = (home or self.module).bindings.setdefault(name, [])
+                found.extend(scope.bindings.pop(name))
 
     @staticmethod
     def _bind_arguments(node: Any, scope: Scope) -> None:
@@ -160,8 +165,8 @@ class Names:
                 scope.bindings.setdefault(argument.arg, []).append(Binding("other", None, node))
 
     def _bind(self, node: Any, scope: Scope) -> None:
-        def bind(name: str, kind: str, value: Any = None) -> None:
-            scope.bindings.setdefault(name, []).append(Binding(kind, value, node))
+        def bind(name: str, kind: str, value: Any = None, statement: Any = node) -> None:
+            scope.bindings.setdefault(name, []).append(Binding(kind, value, statement))
 
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             self.imports.append(node)
@@ -180,16 +185,14 @@ class Names:
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             bind(node.name, "other")
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
-            scope.outer.update(node.names)
+            scope.outer.update(dict.fromkeys(node.names, isinstance(node, ast.Global)))
         elif isinstance(node, ast.ExceptHandler) and node.name:
             bind(node.name, "other")
         elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             parent = self.parents[node]
             is_annotated = isinstance(parent, ast.AnnAssign) and parent.value is not None
             if is_annotated or (isinstance(parent, ast.Assign) and node in parent.targets):
-                scope.bindings.setdefault(node.id, []).append(
-                    Binding("value", parent.value, parent)
-                )
+                bind(node.id, "value", parent.value, parent)
             else:
                 bind(node.id, "other")
 
