@@ -113,7 +113,7 @@ def read_flags(of_program: Sequence[str]) -> None:
 
 
 def check_file(flag: str, path: str) -> None:
-    """Checks that a file can be written.
+    """Checks that a file can be written; leaves it as it is.
 
     Args:
         flag: The flag of the command line with this path, for the error.
@@ -128,9 +128,12 @@ def check_file(flag: str, path: str) -> None:
             f"`{flag}` must be in an existing directory, but is {path!r}. Make "
             f"{pathlib.Path(path).parent}, or name another file."
         )
+    is_new = not os.path.lexists(path)
     try:
         with open(path, "a"):
             pass
+        if is_new:  # What follows may fail, and would leave an empty file.
+            pathlib.Path(path).unlink()
     except OSError as error:
         raise ValueError(
             f"`{flag}` must be a file that can be written, but {path!r} is not: {error.strerror}. "

@@ -63,9 +63,22 @@ def line_of(op: Any, within: str | None = None) -> str:
         op: The operation.
         within: A file whose callers do not count; None counts all callers.
     """
+    if not _can_list_tracebacks():
+        return "unknown line"
     for filename, line, *_ in reversed(list(op.traceback or ())):
         if filename == within:
             break
         if is_users(filename):
             return f"{filename}:{line}"
     return "unknown line"
+
+
+def _can_list_tracebacks() -> bool:
+    """Whether the paths of files are UTF-8; else, TensorFlow ends the process at a traceback."""
+    try:
+        "".join([os.getcwd(), *map(str, sys.path)]).encode()
+    except UnicodeEncodeError:
+        return False
+    except FileNotFoundError:
+        pass  # The directory is gone, so nothing is imported from it.
+    return True

@@ -196,6 +196,14 @@ def test_json_is_all_that_is_printed(files, main, capsys):
     assert json.loads(line)
 
 
+def test_a_model_that_cannot_be_built_leaves_no_page(files, tmp_path):
+    model, page = files("model.py", factor="no_such_name"), tmp_path / "page.html"
+    arguments = [f"{model}:model_fn", f"{model}:input_fn", *DEVICES, "--html", str(page)]
+    with pytest.raises(NameError):
+        planning.main(arguments)
+    assert not page.exists()
+
+
 def test_a_command_that_is_ended_leaves_nothing(monkeypatch):
     monkeypatch.setattr(sys, "argv", ["replicate", "--help"])
     before = signal.getsignal(signal.SIGTERM)
