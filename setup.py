@@ -80,7 +80,10 @@ setup(
             "py.typed",
             "migration/contrib/names/*.txt",
             "migration/scan/tensorflow_names.txt",
+            "planning/page.css",
             "planning/page.html",
+            "planning/page.js",
+            "planning/page_edges.js",
         ],
     },
     zip_safe=False,  # `py.typed` must be a real file for type checkers to see it.

@@ -5,9 +5,10 @@ from __future__ import annotations
 import html
 import json
 import pathlib
+import re
 from typing import Any
 
-_TEMPLATE = pathlib.Path(__file__).with_name("page.html")
+_FOLDER = pathlib.Path(__file__).parent
 
 
 def render(plan: Any, title: str) -> str:
@@ -17,7 +18,16 @@ def render(plan: Any, title: str) -> str:
         plan: The `Plan`.
         title: The name of the model, any text.
     """
-    # Inside a script element, only `</script>` could end it.
-    data = json.dumps(plan.as_dict()).replace("<", "\\u003c")
-    text = _TEMPLATE.read_text(encoding="utf-8")
-    return text.replace("{{title}}", html.escape(title)).replace("{{data}}", data)
+    parts = {
+        "title": html.escape(title),
+        "style": _read("page.css"),
+        # Inside a script element, only `</script>` could end it.
+        "data": json.dumps(plan.as_dict()).replace("<", "\\u003c"),
+        "script": _read("page_edges.js") + _read("page.js"),
+    }
+    # All at once: a title may look like a place for another part.
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: parts[found[1]], _read("page.html"))
+
+
+def _read(name: str) -> str:
+    return (_FOLDER / name).read_text(encoding="utf-8")
