@@ -59,6 +59,7 @@ TF_METRICS = {
     "true_positives": (("binary", "binary_guess"), {}),
     "true_positives_at_thresholds": (BINARY, {"thresholds": [0.2, 0.6]}),
 }
+OF_SPARSE_LABELS = [f"{name} of sparse labels" for name in ("precision_at_k", "recall_at_k")]
 KERAS_METRICS = {
     "keras_mean": (tf.keras.metrics.Mean, ("real",)),
     "keras_accuracy": (tf.keras.metrics.BinaryAccuracy, BINARY),
@@ -113,6 +114,9 @@ def all_metrics(features):
         make = mean_tensor if name == "mean_tensor" else getattr(tf.metrics, name)
         given = [features[key] if key in INTEGERS else floats[key] for key in inputs]
         metrics[name] = make(*given, weights=floats["weight"], **kwargs)
+    for name in OF_SPARSE_LABELS:
+        make = getattr(tf.metrics, name.partition(" ")[0])
+        metrics[name] = make(tf.sparse.from_dense(features["top"]), floats["scores"], k=2)
     for name, (make, inputs) in KERAS_METRICS.items():
         metrics[name] = make()
         metrics[name].update_state(*(floats[key] for key in inputs))
@@ -138,7 +142,7 @@ def test_the_table_has_every_metric():
 
 
 @pytest.mark.parametrize("size, num_towers", RUNS)
-@pytest.mark.parametrize("name", [*TF_METRICS, *KERAS_METRICS])
+@pytest.mark.parametrize("name", [*TF_METRICS, *OF_SPARSE_LABELS, *KERAS_METRICS])
 def test_a_metric_over_towers_is_that_of_one_device(name, size, num_towers):
     want, got = evaluated(size, 1), evaluated(size, num_towers)
     assert np.all(np.isfinite(want[name]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from replicate.layouts.layout import WHOLE, Layout, Shard, Strategy
+from replicate.layouts.layout import SIZE, WHOLE, Layout, Shard, Strategy
 from replicate.layouts.rule import Op
 
 TYPES = frozenset(["Merge", "Switch"])
@@ -38,3 +38,8 @@ def are_merged(operation: Any) -> bool:
     A formula must not replace it: a formula is never dead, so the `Merge` would have two inputs.
     """
     return any(taker.type == "Merge" for t in operation.outputs for taker in t.consumers())
+
+
+def merge_a_size(operation: Any, strategy: Strategy) -> bool:
+    """Whether a `Merge` takes an output of an operation that a formula would replace."""
+    return SIZE in strategy.outputs and are_merged(operation)

@@ -171,7 +171,12 @@ def _add_all(op: Op) -> Values:
 
 @values("Cast")
 def _cast(op: Op) -> Values:
-    return [op.value(0)] if op.inputs[0].dtype.is_integer else None
+    if op.inputs[0].dtype.name != "bool":
+        return [op.value(0)] if op.inputs[0].dtype.is_integer else None
+    truths = _truths(op)
+    if truths is None:
+        return None
+    return [array([int(one) for one in np.ravel(truths)], np.shape(truths))]
 
 
 @values("Prod", "Sum", "Max", "Min")

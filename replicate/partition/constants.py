@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Container, Dict, NamedTuple, Sequence, Tuple
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types, partitioning
-from replicate.layouts import Layouts
+from replicate.layouts import Facts, Layouts
 from replicate.partition.origins import Origins
 
 # Constants with more entries are sent across devices; so are results of operations on constants
@@ -42,6 +43,18 @@ class Constant(NamedTuple):
     inputs: tuple[Constant, ...]
     waits: tuple[str, ...]
     key: int
+
+
+def known_axes(tensor: Any, facts: Facts) -> np.ndarray[Any, Any] | None:
+    """Returns the axes over which a gradient is summed, as rules know them; None for others.
+
+    Where two sizes are equal by chance, such as one positive and one row, the operation names fewer
+    axes. The sizes of a tower may differ there.
+    """
+    if tensor.op.type != "BroadcastGradientArgs":
+        return None
+    axes = facts.value(tensor)
+    return None if axes is None else axes.astype(tensor.dtype.as_numpy_dtype)
 
 
 class Constants:

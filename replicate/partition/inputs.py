@@ -29,10 +29,10 @@ from replicate.layouts import (
     adds_offset,
 )
 from replicate.partition import constants, splits
-from replicate.partition.constants import Constant
+from replicate.partition.constants import Constant, known_axes
 from replicate.partition.parts import Parts
 from replicate.partition.placement import Instead, Placement
-from replicate.partition.rows import Formulas, Rows, in_blocks, ragged, size_of, size_there
+from replicate.partition.rows import Formulas, Rows, each_of, in_blocks, ragged, size_of, size_there
 
 _HOST = "/device:CPU:0"  # Kernels take sizes from the host's memory.
 
@@ -94,6 +94,9 @@ class Inputs:
             return self._split(tensor, demand)[tower]
         if isinstance(demand, Partial) and layout != demand:
             return self._parts.of(self._whole(tensor), demand.op, tower)
+        axes = known_axes(tensor, self._layouts.facts)
+        if axes is not None:
+            return axes
         if key in self._instead:  # A weight from a pack or replica, or a replica's handle.
             return self._instead[key][tower]
         given = tensor if self._constants.is_copied(tensor) else self._whole(tensor)
@@ -162,10 +165,11 @@ class Inputs:
         key = layout.within, layout.each, columns, tensor.dtype, tower
         if key not in self._offsets:
             start = self.rows_of(layout.within).starts[tower]
-            offset = self._formulas.product(layout.each, start, tensor.dtype)
+            made = self._formulas.product(layout.each, start, tensor.dtype)
+            width = self._formulas.product(columns, 1, tf.int32)
             with tf.device(_HOST), tf.control_dependencies(None):
-                made = offset * tf.one_hot(0, columns, dtype=tensor.dtype) if columns else offset
-                self._offsets[key] = tf.convert_to_tensor(made, tensor.dtype)
+                column = tf.one_hot(0, width, dtype=tensor.dtype) if layout.is_matrix else 1
+                self._offsets[key] = tf.convert_to_tensor(made * column, tensor.dtype)
         return self._offsets[key]
 
     def _share(self, tensor: Any, demand: Share, tower: int) -> Given:
@@ -272,7 +276,7 @@ class Inputs:
         if layout.unit == ROWS:
             each = size // tf.maximum(self._rows.counts[0], 1)
         else:  # The first tower may have no entries, so all towers are measured.
-            each = self._each(by_tower, measure.axis, layout.unit)
+            each = each_of(by_tower, measure.axis, self.rows_of(layout.unit))
         return each if measure.of_each else each * self.rows_of(layout.unit).total
 
     def rounds(self, tensor: Any, first: Any) -> Any:
@@ -293,8 +297,3 @@ class Inputs:
         assert isinstance(layout, Grown)
         in_a_round = self._formulas.product(layout.each, self._rows.total, tf.int32)
         return layout.begin + self.rounds(tensor, by_tower[0]) * in_a_round
-
-    def _each(self, by_tower: Sequence[Any], axis: int, unit: Unit) -> Any:
-        """Returns how many entries of an axis there are for each of a `Unit`."""
-        sizes = tf.add_n([size_there(tensor, axis) for tensor in by_tower])
-        return sizes // tf.maximum(tf.add_n(list(self.rows_of(unit).held)), 1)

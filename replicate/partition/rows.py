@@ -78,6 +78,12 @@ def size_there(tensor: Any, axis: int) -> Any:
         return size_of(tensor, axis)
 
 
+def each_of(by_tower: Sequence[Any], axis: int, rows: Rows) -> Any:
+    """Returns how many entries of an axis of the towers' tensors there are for each of `rows`."""
+    sizes = tf.add_n([size_there(tensor, axis) for tensor in by_tower])
+    return sizes // tf.maximum(tf.add_n(list(rows.held)), 1)
+
+
 def ragged(rows: Rows, held: Sequence[Any]) -> Rows:
     """Returns the towers' shares of a ragged unit as `Rows`.
 

@@ -75,6 +75,9 @@ def unary(draw: np.random.RandomState, pool: Sequence[Any]) -> Any:
 
 
 def cast(draw: np.random.RandomState, pool: Sequence[Any]) -> Any:
+    if draw.rand() < 0.3:
+        compared = {"x": pick(draw, pool), "y": pick(draw, [number(draw), pick(draw, pool)])}
+        return tf.cast(getattr(tf.raw_ops, pick(draw, COMPARISONS))(**compared), tf.int32)
     narrow = tf.cast(pick(draw, pool), pick(draw, [tf.int64, tf.int8, tf.uint8, tf.int16]))
     if draw.rand() < 0.5 and narrow.dtype in (tf.int8, tf.int16):
         narrow = narrow * pick(draw, [1, 50, -50])

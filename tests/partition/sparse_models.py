@@ -197,6 +197,18 @@ def picked(features, labels):
     return tf.reduce_mean((taken - labels[:, 0]) ** 2) + tf.reduce_sum(back**3)
 
 
+@model
+def pairs_of_classes(features, labels):
+    """Each positive with each negative: in some batch there is one positive, and in one tower."""
+    h = layer(tf.tanh(layer(features["dense"], 5)), 1, "scores")[:, 0]
+    positive = tf.where(labels[:, 0] > 0.5)[:, 0]
+    rows = tf.range(tf.size(h, out_type=tf.int64))
+    negative = tf.sets.difference([rows], [positive]).values
+    x, y = tf.meshgrid(tf.gather(h, positive), tf.gather(h, negative))
+    pairs = tf.cast(tf.size(x), F64)
+    return tf.reduce_sum(tf.nn.softplus(y - x)) / (1.0 + pairs) + 0.1 * tf.reduce_mean(h**2)
+
+
 def _columns(features):
     make = tf.feature_column
     ids = make.categorical_column_with_identity("ids", 9)

@@ -1,5 +1,6 @@
 """Sparse rows, and what rows have any number of, are in towers as they are on one device."""
 
+import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
@@ -7,6 +8,7 @@ import contract
 import selection
 from partition import harness, sparse_models
 from partition.sparse_models import MODELS
+from replicate.graphs import ancestors
 
 pytestmark = [
     pytest.mark.usefixtures("resource_variables"),
@@ -121,3 +123,38 @@ def test_two_features_that_share_their_values(kind):
         with tf.Session(config=contract.session_config(2)) as session:
             session.run(tf.global_variables_initializer())
             assert session.run(spec.loss) == (6 + 2 * 4) + (1 + 2 * 9)
+
+
+@pytest.mark.parametrize("is_v2", [False, True])
+def test_a_size_of_a_branch_that_is_not_taken_is_dead(is_v2):
+    """A formula in its place would always be there, so that a `Merge` had two values at times."""
+
+    def model_fn(features, labels, mode):
+        sparse = tf.sparse.from_dense(features)
+        shape = tf.concat([sparse.dense_shape[:1], [1], sparse.dense_shape[1:]], 0)
+        taken = tf.cond(
+            tf.placeholder_with_default(True, []),
+            lambda: tf.sparse.reshape(sparse, shape),
+            lambda: sparse,
+        )
+        w = tf.get_variable("w", [], tf.float64)
+        loss = tf.reduce_sum(w * taken.values) + tf.reduce_sum(
+            tf.cast(taken.dense_shape, tf.float64)
+        )
+        train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    was = tf.control_flow_v2_enabled()
+    (tf.enable_control_flow_v2 if is_v2 else tf.disable_control_flow_v2)()
+    try:
+        with tf.Graph().as_default() as graph:
+            tf.train.create_global_step()
+            rows = tf.placeholder_with_default(np.ones([7, 6]), [None, 6])
+            contract.replicated(model_fn, 3)(rows, None, "train")
+            merges = [one for one in graph.get_operations() if one.type == "Merge"]
+            given = {tensor.op for merge in merges for tensor in merge.inputs}
+            assert merges and all(
+                any(before.type == "Switch" for before in ancestors([one])) for one in given
+            )
+    finally:
+        (tf.enable_control_flow_v2 if was else tf.disable_control_flow_v2)()
