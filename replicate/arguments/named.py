@@ -132,7 +132,7 @@ def check_file(flag: str, path: str) -> None:
     try:
         with open(path, "a"):
             pass
-        if is_new:  # What follows may fail, and would leave an empty file.
+        if is_new:  # A model that cannot be built would leave an empty file.
             pathlib.Path(path).unlink()
     except OSError as error:
         raise ValueError(

@@ -11,8 +11,7 @@ from typing import Any, NamedTuple
 
 from replicate import partition
 from replicate.comparing import deviations
-from replicate.compat import op_types
-from replicate.graphs import ancestors, line_of
+from replicate.graphs import ancestors, call_of, line_of
 from replicate.layouts import RANDOM, takes_moments
 
 # Operations that pass their inputs on without computing.
@@ -60,23 +59,10 @@ def look(spec: Any) -> tuple[tuple[Explanation, ...], set[str]]:
         if not is_random and not takes_moments(operation):
             continue
         kind = "random" if is_random else "batch norm"
-        # An operation in a function has the line of the function's call; it may be TensorFlow's.
-        line = line_of(_made_for(operation), within=__file__)
+        # The function that an operation is in may be TensorFlow's.
+        line = line_of(call_of(operation), within=__file__)
         found.setdefault((kind, line), Explanation(kind, operation.name, line, _TEXTS[kind]))
     return tuple(found.values()), types.intersection(deviations.TOLERANCES)
-
-
-def _made_for(operation: Any) -> Any:
-    """Returns the function call that an operation was lowered from; itself if there is none."""
-    *scopes, _ = operation.name.split("/")
-    for depth in range(1, len(scopes) + 1):
-        try:
-            call = operation.graph.get_operation_by_name("/".join(scopes[:depth]))
-        except KeyError:
-            continue
-        if op_types.calls_functions(call):
-            return call
-    return operation
 
 
 def _computes(operation: Any) -> bool:

@@ -9,6 +9,11 @@ import re
 import sys
 from typing import Any
 
+from replicate.compat import op_types
+
+INLINED = "lowered"
+"""Scope of the operations of functions that are inlined, in that of the call."""
+
 # Modules whose lines do not show users where they made a call.
 _LIBRARY = re.compile(r"(replicate|tensorflow|keras|tf_keras|contextlib)(\.|$)")
 # A user's directory may have the name of a package, so only those of installed packages count.
@@ -56,8 +61,23 @@ def call_site() -> str:
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
+def call_of(op: Any) -> Any:
+    """Returns the function call that an operation was inlined from; itself if there is none."""
+    *scopes, _ = op.name.split("/")
+    for depth in range(1, len(scopes) + 1):
+        try:
+            call = op.graph.get_operation_by_name("/".join(scopes[:depth]))
+        except KeyError:
+            continue
+        if op_types.calls_functions(call):
+            return call
+    return op
+
+
 def line_of(op: Any, within: str | None = None) -> str:
     """Returns `file:line` of the code that made an operation, outside this package and TensorFlow.
+
+    An operation that was inlined has the line of the call.
 
     Args:
         op: The operation.
@@ -65,7 +85,7 @@ def line_of(op: Any, within: str | None = None) -> str:
     """
     if not _can_list_tracebacks():
         return "unknown line"
-    for filename, line, *_ in reversed(list(op.traceback or ())):
+    for filename, line, *_ in reversed(list(call_of(op).traceback or ())):
         if filename == within:
             break
         if is_users(filename):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import Any, Counter, Mapping, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
@@ -75,6 +76,8 @@ class Layouts:
         sources: The tensors of the batch.
         strategies: By operation that towers run: its `Strategy`.
         kept_whole: By type: how many operations run once although they take tensors of towers.
+        refused: By name of a loop that runs once although rows enter: an operation that needs all
+            of them, the first one.
     """
 
     def __init__(
@@ -84,17 +87,19 @@ class Layouts:
         strategies: dict[Any, Strategy],
         layouts: dict[Any, Layout],
         kept_whole: Counter[str],
+        refused: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.facts = facts
         self.sources = sources
         self.strategies = strategies
         self.kept_whole = kept_whole
+        self.refused = refused
         self._layouts = layouts
 
     def changed(self, strategies: dict[Any, Strategy], layouts: dict[Any, Layout]) -> Layouts:
         """Returns these layouts with other strategies, and with other layouts of some tensors."""
         made = {**self._layouts, **layouts}
-        return Layouts(self.facts, self.sources, strategies, made, self.kept_whole)
+        return Layouts(self.facts, self.sources, strategies, made, self.kept_whole, self.refused)
 
     @property
     def by_reference(self) -> Mapping[Any, Layout]:

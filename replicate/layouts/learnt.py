@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Iterable, NamedTuple, Sequence
 
+from replicate.compat import graph as graph_lib
 from replicate.layouts.arrays import Arrays, array_of
 from replicate.layouts.layout import Layout
 
@@ -27,6 +28,7 @@ class Learnt:
         varying: Tensors whose shape a loop changes; see `Facts`.
         arrays: The `Arrays`.
         begun: By first operation of a loop in towers: `Loop.begun`, as it was last.
+        refused: By name of a loop that runs once: `Loop.refused`, as it was last.
     """
 
     def __init__(self, once: Iterable[Any], steps: Sequence[Step]) -> None:
@@ -34,6 +36,7 @@ class Learnt:
         self.varying: set[tuple[Any, int]] = set()
         self.arrays = Arrays()
         self.begun: dict[Any, dict[Any, Layout]] = {}
+        self.refused: dict[str, Any] = {}
         self._number = {one: n for n, step in enumerate(steps) for one in step.operations}
         self._users: dict[Any, int] = {}  # By maker of an array: the first step that uses it.
         self._new: list[Any] = []
@@ -49,6 +52,15 @@ class Learnt:
         found = [one for one in operations if one not in self.kept]
         self.kept.update(found)
         self._new += found
+
+    def know(self, first: Any, begun: dict[Any, Layout], refused: Any, is_whole: bool) -> None:
+        """Records what was found in a loop, by its first operation."""
+        loop = graph_lib.loops_of(first)[0][0]
+        self.refused.pop(loop, None)
+        if not is_whole:
+            self.begun[first] = begun
+        elif refused is not None:
+            self.refused[loop] = refused
 
     def vary(self, found: Iterable[tuple[Any, int]], loop: Sequence[Any]) -> None:
         """Records tensors whose shape a loop changes."""

@@ -61,6 +61,7 @@ class Loop:
 
     Attributes:
         begun: By operation where a value begins, see `beginnings`: the layout that is wanted of it.
+        refused: The first operation that has no strategy, in the last pass; None if all have one.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Loop:
         self._facts = facts
         self._arrays = arrays
         self.begun = dict(begun)
+        self.refused: Any = None
         self._again = False
         self._layouts: dict[Any, Layout] = {}
         self._waited_for = {one for each in operations for one in each.control_inputs}
@@ -93,7 +95,7 @@ class Loop:
     def _infer(self) -> tuple[dict[Any, Strategy], dict[Any, Layout]] | None:
         # Each pass that is repeated adds to `begun`, and nothing is removed: so this ends.
         while True:
-            self._again = False
+            self._again, self.refused = False, None
             self._layouts = {}
             strategies = self._pass()
             if not self._again:
@@ -110,7 +112,6 @@ class Loop:
 
     def _pass(self) -> dict[Any, Strategy] | None:
         strategies: dict[Any, Strategy] = {}
-        fits = True
         for operation in self._operations:
             layouts = [self._layout_of(tensor) for tensor in operation.inputs]
             if self._is_size(operation, layouts):
@@ -126,12 +127,12 @@ class Loop:
                 return None  # A value will begin in another layout, so this pass is in vain.
             # The rest of the pass may still find that a variable has to begin with rows; then
             # this operation may fit in the next pass.
-            fits = False
+            self.refused = self.refused or operation
             self._set(operation, self._guessed(operation))
         for operation in self._operations:
             if operation.type == "Merge" and not self._closes(operation):
                 return None
-        return strategies if fits else None
+        return strategies if self.refused is None else None
 
     def _guessed(self, operation: Any) -> list[Layout]:
         """Returns the layouts to continue with after an operation that has no strategy yet."""
@@ -224,7 +225,7 @@ class Loop:
         op = self._facts.op_of(operation)
         found: Strategy | None = rule(op, layouts)
         if found is not None:
-            return found
+            return None if branches.merge_a_size(operation, found) else found
         # For example a sum that begins with a whole 0, to which partials are added: let a whole
         # input begin in the layout of another one, if there is a rule for that.
         others = [layout for layout in dict.fromkeys(layouts) if layout not in (WHOLE, PER_TOWER)]

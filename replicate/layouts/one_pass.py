@@ -63,7 +63,8 @@ class Pass:
 
     def layouts(self) -> Layouts:
         """Returns the layouts; call it after the last step."""
-        return Layouts(self._facts, self._sources, self._strategies, self._layouts, self._whole)
+        made = self._strategies, self._layouts, self._whole, dict(self._learnt.refused)
+        return Layouts(self._facts, self._sources, *made)
 
     def copy(self) -> Pass:
         """Returns an independent pass in the same state."""
@@ -158,8 +159,7 @@ class Pass:
             begun = self._learnt.begun.get(operations[0], {})
             loop = loops.Loop(operations, self._row_layout_of, self._facts, self._arrays, begun)
             found = loop.infer()
-            if found is not None:
-                self._learnt.begun[operations[0]] = loop.begun
+            self._learnt.know(operations[0], loop.begun, loop.refused, is_whole=found is None)
         self._learnt.vary(loop_variables.varying(operations, self._facts), operations)
         if found is not None:
             strategies, layouts = found
@@ -270,10 +270,10 @@ class Pass:
             strategy = ragged.strategy(self._facts, operation, seen, rule)
         if strategy is None or not any(not isinstance(demand, Whole) for demand in strategy.inputs):
             return None  # All towers would compute the same.
-        if not all(
-            can_be(op, index, layout, demand)
-            for index, (layout, demand) in enumerate(zip(seen, strategy.inputs))
-        ):
+        demands = enumerate(zip(seen, strategy.inputs))
+        if not all(can_be(op, index, *one) for index, one in demands):
+            return None
+        if branches.merge_a_size(operation, strategy):
             return None
         there = self._given, self._strategies
         return strategy if ragged.are_counted(strategy, operation, self._facts, there) else None

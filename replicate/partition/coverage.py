@@ -15,28 +15,12 @@ from replicate.layouts import (
     Partial,
     Shard,
     is_shard,
-    pointing_rule_of,
-    reason_of,
-    rule_of,
 )
+from replicate.partition import causes
 from replicate.partition.plan import Plan, runs_once
 from replicate.partition.sizes import is_size
 
 _ROWS_PER_TOWER = 32  # Assumed if the graph does not know the number of rows.
-
-
-class RunsOnce(NamedTuple):
-    """An operation that takes the concatenated rows of all towers, and runs once.
-
-    Attributes:
-        operation: The operation.
-        cost: Its cost, and that of operations that run once and follow from it.
-        why: Why it does not run in towers.
-    """
-
-    operation: Any
-    cost: float
-    why: str
 
 
 class Counted(NamedTuple):
@@ -87,7 +71,7 @@ class Coverage(NamedTuple):
     one_device: float
     updates: float
     multiplied: tuple[float, float]
-    joined: tuple[RunsOnce, ...]
+    joined: tuple[causes.RunsOnce, ...]
     operations: tuple[Counted, ...] = ()
     meetings: tuple[Meeting, ...] = ()
 
@@ -103,7 +87,7 @@ class Coverage(NamedTuple):
         return told if told is not None or not self.towers + self.one_device else self.share
 
     @property
-    def costliest(self) -> list[RunsOnce]:
+    def costliest(self) -> list[causes.RunsOnce]:
         """The operations that run once on joined rows, the costliest first."""
         return sorted((one for one in self.joined if one.cost), key=lambda one: -one.cost)
 
@@ -168,7 +152,7 @@ def measure(
         sums["one_device"],
         sums["updates"],
         (multiplied["towers"], multiplied["one_device"]),
-        tuple(_joined(plan, by_operation)),
+        tuple(causes.find(plan, by_operation)),
         tuple(counted),
         tuple(_meetings(plan, costs, set(asked), running)),
     )
@@ -234,17 +218,21 @@ def _rounds(plan: Plan, costs: Costs) -> dict[str, float]:
             continue
         loop = graph_lib.loops_of(operation)[-1][0]
         limits = [costs.size(limit) for limit in _limits(operation.inputs[0], plan.layouts)]
-        found[loop] = min(limits, default=costs.size(_UNKNOWN))
+        # The loop of a gradient has as many rounds as the loop that it is the gradient of.
+        counted = [found[one] for one in _counted_by(operation.inputs[0], loop) if one in found]
+        found[loop] = min([*limits, *counted], default=costs.size(_UNKNOWN))
     return found
 
 
+_PASS_ON = ("Identity", "Switch", "Merge")
+_COMPARE = ("Less", "Greater", "GreaterEqual")
 _UNKNOWN: Any = 16  # Assumed number of rounds of a loop without a known limit.
 
 
 def _limits(predicate: Any, layouts: Layouts) -> list[Any]:
     """Returns the limits with which counters are compared, in all conditions for another round."""
     operation = predicate.op
-    if operation.type in ("LogicalAnd", "Identity", "Switch", "Merge"):
+    if operation.type in ("LogicalAnd", *_PASS_ON):
         return [limit for tensor in operation.inputs[:2] for limit in _limits(tensor, layouts)]
     if operation.type != "Less" or not operation.inputs[1].dtype.is_integer:
         return []
@@ -252,30 +240,19 @@ def _limits(predicate: Any, layouts: Layouts) -> list[Any]:
     return [] if value is None or value.shape != () else [value.item()]
 
 
-def _joined(plan: Plan, by_operation: dict[Any, float]) -> list[RunsOnce]:
-    """Returns operations that take concatenated rows and run once.
-
-    The cost of an operation that follows from several of them is added to the first one's.
-    """
-    found: list[RunsOnce] = []
-    owner: dict[Any, int] = {}
-    for operation in plan.operations:
-        if operation not in by_operation:
-            continue
-        takes = any(is_shard(plan.layouts.layout_of(tensor)) for tensor in operation.inputs)
-        before = [owner[t.op] for t in operation.inputs if t.op in owner]
-        if takes and not before:
-            owner[operation] = len(found)
-            found.append(RunsOnce(operation, by_operation[operation], _why(operation)))
-        elif before:
-            owner[operation] = min(before)
-            first = found[min(before)]
-            found[min(before)] = first._replace(cost=first.cost + by_operation[operation])
-    return found
+def _counted_by(predicate: Any, loop: str) -> list[str]:
+    """Returns the other loops whose rounds a condition for another round compares with."""
+    operation = predicate.op
+    if operation.type in ("LogicalAnd", *_PASS_ON):
+        return [one for tensor in operation.inputs[:2] for one in _counted_by(tensor, loop)]
+    compared = operation.inputs if operation.type in _COMPARE else ()
+    return [one for one in (_loop_before(tensor, loop) for tensor in compared) if one]
 
 
-def _why(operation: Any) -> str:
-    # Types of sparse and ragged rows have their rules in the second table alone.
-    if rule_of(operation.type) is not None or pointing_rule_of(operation.type) is not None:
-        return "it needs all rows"
-    return reason_of(operation.type) or f"there is no rule for {operation.type}"
+def _loop_before(tensor: Any, loop: str) -> str | None:
+    """Returns the loop that a value of a loop comes from, None if it comes from none."""
+    operation = tensor.op
+    while operation.type in _PASS_ON or operation.type in graph_lib.ENTER:
+        operation = operation.inputs[0].op
+    loops = graph_lib.loops_of(operation) if operation.type in graph_lib.EXIT else []
+    return loops[-1][0] if loops and loops[-1][0] != loop else None

@@ -12,6 +12,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types, partitioning
+from replicate.graphs import INLINED
 from replicate.layouts import Source
 from replicate.partition import bodies as bodies_lib
 from replicate.partition.bodies import Bodies
@@ -133,7 +134,7 @@ def _replace(
     """Makes the replacement of an operation, None if it stays."""
     graph, device = operation.graph, str(operation.device)
     # TensorFlow itself inlines calls under their own name, which must stay free.
-    draft = Draft(graph, f"{operation.name}/lowered", device)
+    draft = Draft(graph, f"{operation.name}/{INLINED}", device)
     inliner = Inliner(graph, bodies, draft, optionals)
     given = [draft.given(tensor) for tensor in inputs]
     before = [draft.awaited(one) for one in waits]

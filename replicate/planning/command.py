@@ -22,9 +22,14 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("model_fn", help="module:name or file.py:name of the plain model_fn")
     made.add_argument(
-        "input_fn", nargs="?", help="likewise, of the whole batch (default: input_fn beside it)"
+        "input_fn",
+        nargs="?",
+        help="module:name or file.py:name of the input_fn of the whole batch (default: input_fn "
+        "beside the model_fn)",
     )
-    made.add_argument("--depth", type=int, default=2, help="of scopes in the report (default 2)")
+    made.add_argument(
+        "--depth", type=_depth, default=2, help="levels of scopes in the report (default 2)"
+    )
     named.add_flags(made)
     made.add_argument("--html", metavar="FILE", help="also write a page with a drawing")
     return made
@@ -50,8 +55,17 @@ def main(argv: Sequence[str]) -> int:
                 named.check_file("--html", args.html)
         except (TypeError, ValueError) as error:
             of_flags.error(str(error))
-        found = plan.make_plan(*model, params, config, args.devices, **options)
+        try:
+            found = plan.make_plan(*model, params, config, args.devices, **options)
+        except plan.NoPlanError as error:
+            of_flags.error(str(error))
     if args.html:
         pathlib.Path(args.html).write_text(page.render(found, args.model_fn), encoding="utf-8")
     print(json.dumps(found.as_dict()) if args.json else found.text(args.depth), flush=True)
     return 0
+
+
+def _depth(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be 0 or more, but is {text!r}")
+    return int(text)

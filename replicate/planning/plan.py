@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from typing import Any, Callable, Mapping, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
@@ -15,6 +16,11 @@ from replicate.graphs import line_of
 from replicate.model_fn import replicate_model_fn
 from replicate.partition import coverage_of
 from replicate.planning import scopes
+
+
+class NoPlanError(ValueError):
+    """A model has no plan, since it runs on one device."""
+
 
 _ONE_DEVICE = (
     "Only a model that runs in several towers has a plan, but this one runs on one device, is the "
@@ -41,12 +47,10 @@ class Plan(NamedTuple):
 
     def text(self, depth: int = 2) -> str:
         """Returns the report, with scopes down to `depth` levels."""
-        told = self.coverage.share_told
-        share = "nothing" if told is None else f"{100 * told:.4g} % of {self.what}"
         lines = [
-            f"{self.towers} towers run {share}",
+            f"{self.towers} towers run {self._share()}",
             "",
-            f"{'computed':>10}  {'in towers':>9}  {'meets':>10}  scope",
+            f"{'computed':>10}  {'in towers':>9}  {'meets':>10}  scope, and its first line",
         ]
         met = _bytes_by_scope(self.coverage)
         for scope in _down_to(self.root, depth):
@@ -57,6 +61,7 @@ class Plan(NamedTuple):
             lines.append(
                 f"{short(scope.computed):>10}  {part:>9}  "
                 f"{short(size) + 'B' if size else '':>10}  {scope.path or '(all)'}"
+                + (f"  {_relative(scope.line)}" if scope.line else "")
             )
         costliest = self.coverage.costliest
         if costliest:
@@ -64,9 +69,18 @@ class Plan(NamedTuple):
         for one in costliest[:10]:
             lines.append(
                 f"{short(one.cost):>10}  {one.operation.name}, {one.operation.type} at "
-                f"{line_of(one.operation)}: {one.why}"
+                f"{_relative(line_of(one.operation))}: {one.why}; {one.advice}"
             )
         return "\n".join(lines)
+
+    def _share(self) -> str:
+        """Returns the share of multiplications in towers, and that of all else if it differs."""
+        told, share = self.coverage.share_told, self.coverage.share
+        if told is None:
+            return "nothing"
+        found, of_all = f"{100 * told:.4g} %", f"{100 * share:.4g} %"
+        also = "" if of_all == found else f", {of_all} of all that is computed"
+        return f"{found} of {self.what}{also}"
 
     @property
     def what(self) -> str:
@@ -97,9 +111,11 @@ class Plan(NamedTuple):
                 {
                     "operation": one.operation.name,
                     "type": one.operation.type,
+                    "scope": "/".join(scopes.path_of(one.operation)),
                     "line": line_of(one.operation),
                     "computed": one.cost,
                     "why": one.why,
+                    "advice": one.advice,
                 }
                 for one in self.coverage.costliest
             ],
@@ -126,7 +142,7 @@ def make_plan(
         **options: Further arguments of `replicate_model_fn`.
 
     Raises:
-        ValueError: If the model runs on one device.
+        NoPlanError: If the model runs on one device.
     """
     config = estimator.RunConfig() if config is None else config
     mode = estimator.ModeKeys.TRAIN
@@ -147,7 +163,7 @@ def make_plan(
         wrapped(features, labels, mode, **accepted(model_fn))
         coverage = coverage_of(graph)
     if coverage is None:
-        raise ValueError(_ONE_DEVICE)
+        raise NoPlanError(_ONE_DEVICE)
     return Plan(len(devices), coverage, scopes.tree(coverage))
 
 
@@ -163,8 +179,8 @@ def replicated(
     if devices is None:
         found = devices_lib.default(devices_lib.local())
         devices = found if len(found) > 1 else ["/cpu:0", "/cpu:1"]
-    if len(devices) == 1:
-        raise ValueError(_ONE_DEVICE)
+    if len(devices) == 1 or options.get("per_tower"):
+        raise NoPlanError(_ONE_DEVICE)
     return replicate_model_fn(model_fn, devices=list(devices), **options), list(devices)
 
 
@@ -174,6 +190,12 @@ def short(number: float) -> str:
         if number >= unit:
             return f"{number / unit:.3g}{name}"
     return f"{number:.0f}" + " " * bool(number)
+
+
+def _relative(line: str) -> str:
+    """Returns a line of a file with its path from here, if the file is below."""
+    path = os.path.relpath(line) if os.path.isabs(line) else line
+    return line if path.startswith(os.pardir) else path
 
 
 def _down_to(scope: scopes.Scope, depth: int) -> list[scopes.Scope]:

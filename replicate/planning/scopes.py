@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from replicate.graphs import line_of
+from replicate.graphs import INLINED, line_of
 
 _GRADIENTS = re.compile(r"gradients(_\d+)?$")
+# In the scope of a call that was inlined: its functions, and the values that it is given.
+_FUNCTION = re.compile(r"^(cond|body|branch_\d+)/")
+_GIVEN = re.compile(r"given_\d+(/|$)")
 
 
 class Scope(NamedTuple):
@@ -42,14 +45,34 @@ class Scope(NamedTuple):
 
 
 def path_of(operation: Any) -> list[str]:
-    """Returns the scopes of an operation; a gradient has the scopes of its forward operation."""
-    parts: list[str] = operation.name.split("/")
+    """Returns the scopes of an operation; a gradient has the scopes of its forward operation.
+
+    A loop or condition of TensorFlow 2 is a scope, as is each one in its functions.
+    """
+    return _path(operation.name)
+
+
+def _path(name: str) -> list[str]:
+    call, is_inlined, inside = name.partition(f"/{INLINED}/")
+    if is_inlined:
+        inside = "" if _GIVEN.match(inside) else _FUNCTION.sub("", inside)
+        return [*_forward(call.split("/")), *_path(inside)]
+    parts = name.split("/")
     ends = [place for place, part in enumerate(parts) if part.endswith("_grad")]
     begins = [place for place, part in enumerate(parts) if _GRADIENTS.match(part)]
     # An optimizer may be in a scope of its own, as `OptimizeLoss/gradients/…`.
     if ends and begins and begins[0] < ends[-1]:
         return parts[begins[0] + 1 : ends[-1]]
     return parts[:-1]
+
+
+def _forward(call: list[str]) -> list[str]:
+    """Returns the name of a call; for a gradient, `gradients/a_grad/a_grad`, that of `a`."""
+    begins = [place for place, part in enumerate(call) if _GRADIENTS.match(part)]
+    for end in range(begins[0] + 1, len(call)) if begins else ():
+        if call[end].endswith("_grad"):
+            return [*call[begins[0] + 1 : end], call[end][: -len("_grad")]]
+    return call
 
 
 def tree(coverage: Any) -> Scope:

@@ -218,9 +218,9 @@ def _tell_share(
     if share >= _LITTLE or first is None or first.cost < _MATTERS:
         return
     tf.logging.warning(
-        "replicate: only %s of %s run in %d towers. '%s', %s at %s, takes the rows of all towers "
-        "and runs once: %s. With the operations that follow, that is %s of the computation. The "
-        "result is the same, but takes longer. Compute it row by row to have it in towers.",
+        "replicate: only %s of %s run in %d towers. '%s', %s at %s, runs once, on the rows of all: "
+        "%s. It and the operations that follow are %s of the computation. The result is the same, "
+        "but takes longer. To have them in towers, %s.",
         _percent(share),
         what,
         towers,
@@ -229,6 +229,7 @@ def _tell_share(
         line_of(first.operation),
         first.why,
         _percent(first.cost / (coverage.towers + coverage.one_device)),
+        first.advice,
     )
 
 

@@ -213,8 +213,8 @@ def test_much_that_runs_once_is_a_warning(size, warnings, capsys):
     (warning,) = warnings()
     assert re.fullmatch(
         r"replicate: only \S+ % of the multiplications run in 3 towers. '\S+', \w+ at "
-        rf"{re.escape(__file__)}:\d+, takes the rows of all towers and runs once: .*. With the "
-        r"operations that follow, that is \S+ % of the computation. The result is the same, but "
-        "takes longer. Compute it row by row to have it in towers.",
+        rf"{re.escape(__file__)}:\d+, runs once, on the rows of all: it needs all rows. It and the "
+        r"operations that follow are \S+ % of the computation. The result is the same, but takes "
+        "longer. To have them in towers, compute it row by row.",
         warning,
     )

@@ -1,0 +1,152 @@
+"""Operations that run once: the one to blame, why, what follows from it, and what would help."""
+
+import numpy as np
+import pytest
+import tensorflow.compat.v1 as tf
+
+from replicate.planning import plan
+
+ROWS, WIDTH, ROUNDS = 12, 16, 5
+DEVICES = ["/cpu:0", "/cpu:1", "/cpu:2"]
+pytestmark = pytest.mark.filterwarnings("ignore:`tf.layers:UserWarning")
+
+
+def input_fn():
+    rows = np.random.RandomState(0).normal(size=[ROWS, WIDTH]).astype(np.float32)
+    return tf.data.Dataset.from_tensor_slices(rows).batch(ROWS, drop_remainder=False)
+
+
+def product(x, name):
+    return x @ tf.get_variable(name, [WIDTH, WIDTH])
+
+
+def model_of(body):
+    """Returns a `model_fn` of two products after the function `body` of rows."""
+
+    def model_fn(features, labels, mode):
+        x = product(tf.tanh(product(body(features), "w")), "v")
+        loss = tf.reduce_mean(tf.square(x))
+        train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    return model_fn
+
+
+def planned(body):
+    return plan.make_plan(model_of(body), input_fn, devices=DEVICES)
+
+
+def row_by_row(x):
+    w = tf.get_variable("of_row", [WIDTH, WIDTH])
+    return tf.map_fn(lambda row: (row[None] @ w)[0], x)
+
+
+def all_at_once(x):
+    w = tf.get_variable("of_row", [WIDTH, WIDTH])
+    return tf.vectorized_map(lambda row: (row[None] @ w)[0], x)
+
+
+def by_python(x):
+    return tf.numpy_function(lambda rows: rows - rows.mean(0), [x], tf.float32)
+
+
+def reshaped(x):
+    return tf.reshape(by_python(x), [tf.shape(x)[0], WIDTH])
+
+
+def known(x):
+    made = by_python(x)
+    made.set_shape([None, WIDTH])
+    return made
+
+
+def sorted_rows(x):
+    return tf.gather(x, tf.argsort(x[:, 0])[: tf.shape(x)[0] // 2])
+
+
+def weighted(x):
+    return x * tf.sigmoid(x[:, :1])
+
+
+def loop(x, round_of):
+    return tf.while_loop(
+        lambda i, _: i < ROUNDS, lambda i, h: (i + 1, round_of(h)), [0, x], name="refine"
+    )[1]
+
+
+def centred_in_each_round(x):
+    w = tf.get_variable("of_loop", [WIDTH, WIDTH])
+    return loop(x, lambda h: tf.tanh(h @ w - tf.reduce_mean(h, 0)))
+
+
+def centred_before(x):
+    w = tf.get_variable("of_loop", [WIDTH, WIDTH])
+    return loop(x - tf.reduce_mean(x, 0), lambda h: tf.tanh(h @ w))
+
+
+def line_of(function, after):
+    return f"{__file__}:{function.__code__.co_firstlineno + after}"
+
+
+@pytest.mark.parametrize(
+    ("body", "after", "why", "advice", "advised"),
+    [
+        (row_by_row, 2, "a loop takes one row after another", "`tf.vectorized_map`", all_at_once),
+        (
+            known,
+            -7,
+            "the Python code that it calls is not known",
+            "[tf.shape(x)[0], ...]",
+            reshaped,
+        ),
+        (sorted_rows, 1, "it needs all rows", "mask or weight rows", weighted),
+        (
+            centred_in_each_round,
+            -5,
+            "needs all rows in each round of the loop",
+            "or outside of the loop",
+            centred_before,
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_advice_helps(body, after, why, advice, advised):
+    told = planned(body).as_dict()
+    assert told["share"] < 0.9
+    first = told["once"][0]
+    assert why in first["why"] and advice in first["advice"]
+    assert first["line"] == line_of(body, after)
+    assert planned(advised).as_dict()["share"] > 0.9
+
+
+@pytest.mark.parametrize("body", [row_by_row, known, sorted_rows, centred_in_each_round])
+def test_all_that_follows_counts(body):
+    made = planned(body)
+    first = made.coverage.costliest[0]
+    assert first.cost == pytest.approx(made.coverage.one_device, rel=0.01)
+
+
+def test_a_loop_names_the_operation_in_it():
+    first = planned(centred_in_each_round).as_dict()["once"][0]
+    assert first["why"].startswith("'sub', Sub, needs all rows")
+    assert (first["operation"], first["type"]) == ("refine", "While")
+
+
+@pytest.fixture(params=[False, True], ids=["while_v1", "while_v2"])
+def _flow(request):
+    was = tf.control_flow_v2_enabled()
+    (tf.enable_control_flow_v2 if request.param else tf.disable_control_flow_v2)()
+    yield
+    (tf.enable_control_flow_v2 if was else tf.disable_control_flow_v2)()
+
+
+@pytest.mark.usefixtures("_flow")
+@pytest.mark.parametrize("body", [centred_in_each_round, centred_before])
+def test_the_loop_of_a_gradient_has_as_many_rounds(body):
+    made = planned(body)
+    products = [one for one in made.coverage.operations if one.operation.type == "MatMul"]
+    each = (
+        2 * (32 * len(DEVICES)) * WIDTH * WIDTH
+    )  # 32 rows of each tower: their number is unknown.
+    # A product and its two gradients, in each round; and those of two layers.
+    assert sum(one.cost for one in products) == pytest.approx(3 * each * (ROUNDS + 2))
