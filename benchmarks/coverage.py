@@ -8,16 +8,18 @@ network, then a table and what users read in the log, which `--page` writes into
 """
 
 import argparse
+import collections
 import contextlib
 import json
 import logging
+import re
 import sys
 
 import tensorflow.compat.v1 as tf
 
 import replicate
 from benchmarks import covered, pages
-from replicate.partition import plan_of
+from replicate.partition import coverage_of, plan_of
 from replicate.reports import report
 
 
@@ -44,6 +46,7 @@ def measured(name, towers):
         with _logged() as lines:
             wrapped({"batch": batch}, None, "train")
         told, plan = report.last(), plan_of(graph)
+        joined = [one.size for one in coverage_of(graph).meetings if one.kind == "join"]
         return {
             "network": name,
             "towers": towers,
@@ -51,6 +54,7 @@ def measured(name, towers):
             "share": told.share,
             "once": list(told.once),
             "transfers": told.crossing.number,
+            "joined": sum(joined),
             "log": next(line for line in lines if " run in " in line),
             "by_kind": {kind: one.size for kind, one in told.kinds.items() if one.number},
         }
@@ -80,18 +84,26 @@ def log(made):
 def table(made):
     """Returns the table of what was measured, as Markdown."""
     lines = [
-        "| network | operations | in towers | what runs once | tensors that cross | "
-        "weights, MB | gradients, MB | else, MB |",
-        "| --- | --- | --- | --- | --- | --- | --- | --- |",
+        "| network | operations | in towers | runs once | tensors that cross | weights, MB | "
+        "gradients, MB | else, MB | joined rows, MB |",
+        "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
     ]
     for one in made:
-        once = ", ".join(f"`{name}`" for name in one["once"][:3])
         size = {kind: f"{count / 1e6:.3g}" for kind, count in one["by_kind"].items()}
         lines.append(
-            f"| `{one['network']}` | {one['operations']:,} | {100 * one['share']:.2f} % | {once} | "
-            f"{one['transfers']} | {size['weights']} | {size['gradients']} | {size['other']} |"
+            f"| `{one['network']}` | {one['operations']:,} | {100 * one['share']:.2f} % | "
+            f"{_once(one['once'])} | {one['transfers']} | {size['weights']} | {size['gradients']} "
+            f"| {size['other']} | {one['joined'] / 1e6:.3g} |"
         )
     return "\n".join(lines)
+
+
+def _once(names):
+    """Returns the last parts of the names of operations, each with how many have it."""
+    counts = collections.Counter(re.sub(r"_\d+$", "", name.rpartition("/")[2]) for name in names)
+    return ", ".join(
+        f"`{name}`" + (f" ({count})" if count > 1 else "") for name, count in counts.items()
+    )
 
 
 def main(argv=None):

@@ -33,6 +33,7 @@ FURTHER_CELLS = 1
 """Further cells of a parametrised test, after these, are `thorough` too; not in `RULES`."""
 TABLES = ("conformance", "contract")
 RULES = ("layouts",)  # A cell proves the rule of one operation, and no other cell does.
+HELD = ("tests/benchmarks/test_coverage.py",)  # A cell holds the figures of one network.
 PROPERTY = "seconds of a fixture"
 EXAMPLES = ("benchmarks", "data", "examples", "moving", "nas_search", "revnet", "runs")
 # How many cells of a table are smoke tests, and of which packages more, of 0.3 seconds each.
@@ -97,7 +98,8 @@ def marks(items):
             of_a_file = SLOW_OF_AN_EXAMPLE if package in EXAMPLES else SLOW_OF_A_FILE
             is_one_more = own > SLOW and (slow[function] > SLOW_CELLS or slow[file] > of_a_file)
             is_one_more |= further[function] > FURTHER_CELLS
-            is_left_out = own > LONG or (is_one_more and package not in RULES)
+            must_run = package in RULES or file in HELD
+            is_left_out = own > LONG or (is_one_more and not must_run)
             yield [
                 "slow" if taken > SLOW else "further",
                 *(["thorough"] if is_left_out else []),
