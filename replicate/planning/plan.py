@@ -22,6 +22,7 @@ class NoPlanError(ValueError):
     """A model has no plan, since it runs on one device."""
 
 
+_LITTLE = 0.01  # Share of all that is computed, below which no advice is given.
 _ONE_DEVICE = (
     "Only a model that runs in several towers has a plan, but this one runs on one device, is the "
     "program of one tower, or trains without gradients. Name several devices, and leave out "
@@ -67,9 +68,11 @@ class Plan(NamedTuple):
         if costliest:
             lines += ["", "runs once, on the rows of all towers"]
         for one in costliest[:10]:
+            advice = self._advice(one)
             lines.append(
                 f"{short(one.cost):>10}  {one.operation.name}, {one.operation.type} at "
-                f"{_relative(line_of(one.operation))}: {one.why}; {one.advice}"
+                f"{_relative(line_of(one.operation))}: {one.why}"
+                + (f"; {advice}" if advice else "")
             )
         return "\n".join(lines)
 
@@ -81,6 +84,11 @@ class Plan(NamedTuple):
         found, of_all = f"{100 * told:.4g} %", f"{100 * share:.4g} %"
         also = "" if of_all == found else f", {of_all} of all that is computed"
         return f"{found} of {self.what}{also}"
+
+    def _advice(self, one: Any) -> str:
+        """Returns the advice on an operation, "" if it is too cheap to matter."""
+        computed = self.coverage.towers + self.coverage.one_device
+        return one.advice if one.cost > _LITTLE * computed else ""
 
     @property
     def what(self) -> str:
@@ -115,7 +123,7 @@ class Plan(NamedTuple):
                     "line": line_of(one.operation),
                     "computed": one.cost,
                     "why": one.why,
-                    "advice": one.advice,
+                    "advice": self._advice(one),
                 }
                 for one in self.coverage.costliest
             ],
