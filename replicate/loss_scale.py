@@ -49,8 +49,8 @@ class LossScale(tf.Module, abc.ABC):
         the cross-replica context of tf.distribute it is called once.
 
         Args:
-            grads: Nested structure of gradients that were divided by the scale: floating tensors,
-                `tf.IndexedSlices` or None, which is ignored.
+            grads: Nested structure of gradients that were divided by the scale: floating or complex
+                tensors, `tf.IndexedSlices` or None, which is ignored.
 
         Returns:
             The operation that updates the scale, None in eager mode; and whether to apply the

@@ -57,9 +57,9 @@ class TowerOptimizer(AnswersAsKeras, SharesAttributes, ancestor.Ancestor, saving
             is one of `tf.keras.optimizers.legacy`. A `tf.tpu.CrossShardOptimizer` is replaced by
             the optimizer in it, and so is one that scales losses, such as
             `tf.mixed_precision.MixedPrecisionLossScaleOptimizer`, with its scale as `loss_scale`.
-        clip_norm: Largest global norm of the gradient that is applied, a positive number or scalar
-            tensor, in units of the gradient of the whole batch's loss. Slices of a sparse gradient
-            that belong to the same row are summed first. None: no clipping.
+        clip_norm: Largest global norm of the gradient that is applied, a positive, finite number or
+            scalar tensor, in units of the gradient of the whole batch's loss. Slices of a sparse
+            gradient that belong to the same row are summed first. None: no clipping.
         transform_gradients: Function from the list of `(gradient, variable)` pairs, summed over all
             towers, to the list to apply. A gradient is a tensor, a `tf.IndexedSlices` or None.
             None: no transformation.
@@ -85,11 +85,11 @@ class TowerOptimizer(AnswersAsKeras, SharesAttributes, ancestor.Ancestor, saving
         TypeError: If `optimizer_or_optimizer_fn` is not and does not make an optimizer, or if that
             is a `TowerOptimizer`; if `transform_gradients` cannot be called; if `reduction` is of
             another type.
-        ValueError: If `clip_norm` is neither a positive number nor a tensor; if `loss_scale` is
-            invalid, or the wrapped optimizer already has one; if `accumulate_steps` is not a
-            positive integer; if `accumulate_reduction` is unknown; if a field of `reduction` is
-            invalid; if a `SyncReplicasOptimizer` would skip steps; if a `CrossShardOptimizer` does
-            not take the mean over all replicas.
+        ValueError: If `clip_norm` is neither a positive, finite number nor a tensor; if
+            `loss_scale` is invalid, or the wrapped optimizer already has one; if `accumulate_steps`
+            is not a positive integer; if `accumulate_reduction` is unknown; if a field of
+            `reduction` is invalid; if a `SyncReplicasOptimizer` would skip steps; if a
+            `CrossShardOptimizer` does not take the mean over all replicas.
     """
 
     @renamed.arguments("TowerOptimizer", gather="reduction")
@@ -248,7 +248,9 @@ class TowerOptimizer(AnswersAsKeras, SharesAttributes, ancestor.Ancestor, saving
         ancestor.remember_use()
         return engine.apply_gradients(self, grads_and_vars, args, kwargs)
 
-    def make_session_run_hook(self, is_chief: bool, num_tokens: int = 0) -> tf.train.SessionRunHook:
+    def make_session_run_hook(
+        self, is_chief: bool, num_tokens: int | None = None
+    ) -> tf.train.SessionRunHook:
         """Returns the session hook that a wrapped `tf.train.SyncReplicasOptimizer` needs.
 
             hook = optimizer.make_session_run_hook(config.is_chief)
@@ -256,14 +258,15 @@ class TowerOptimizer(AnswersAsKeras, SharesAttributes, ancestor.Ancestor, saving
 
         Args:
             is_chief: Whether this worker is the chief of the cluster, as `RunConfig` says.
-            num_tokens: See `replicate.clusters.sync.SyncHook`.
+            num_tokens: See `replicate.clusters.sync.SyncHook`. None: the fewest that cannot block.
 
         Raises:
             AttributeError: If the wrapped optimizer has no such hook.
         """
         if isinstance(self.optimizer, tf.train.SyncReplicasOptimizer):
             return SyncHook(self.optimizer, is_chief, num_tokens)
-        return self.optimizer.make_session_run_hook(is_chief, num_tokens)
+        given = () if num_tokens is None else (num_tokens,)
+        return self.optimizer.make_session_run_hook(is_chief, *given)
 
     def get_updates(self, loss: AnyLoss, params: list[tf.Variable]) -> list[tf.Operation]:
         """Computes and applies gradients of `loss`, a scalar, as optimizers of Keras 2 do.

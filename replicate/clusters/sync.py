@@ -28,22 +28,24 @@ _CLOSED = (tf.errors.CancelledError, RuntimeError)
 class SyncHook(tf.train.SessionRunHook):
     """Prepares a worker's session to train with a `SyncReplicasOptimizer`.
 
-    If a step needs the gradients of all workers, training begins when all have joined. If a worker
-    or the chief is started again, all of them make new sessions, which start at the last
-    checkpoint. To repeat the same rows as well, let `input_fn` skip the rows before the global
-    step: `dataset.skip(tf.train.get_global_step() * batch_size)`.
+    If a step needs at least as many gradients as there are workers, training begins when all have
+    joined. If a worker or the chief is started again, all of them make new sessions, which start at
+    the last checkpoint. To repeat the same rows as well, let `input_fn` skip the rows before the
+    global step: `dataset.skip(tf.train.get_global_step() * batch_size)`.
 
     If a step needs fewer gradients, workers may join and leave, and late gradients are dropped.
 
     Args:
         optimizer: The `tf.train.SyncReplicasOptimizer`.
         is_chief: Whether this worker is the chief, which applies the gradients of all.
-        num_tokens: Number of steps, an integer, that workers may begin before all have done the
-            first; their gradients are stale then. With 0, every step equals that of one device on
-            the rows of all workers.
+        num_tokens: Number of gradients, an integer, that workers may send for the first step
+            beside one each. None: as many as the step needs, 0 unless `replicas_to_aggregate` is
+            greater than `total_num_replicas`. Then every step equals that of one device on the
+            rows of all its gradients. With more, as by TensorFlow's default, workers begin further
+            steps before all have done the first, and their gradients are stale.
     """
 
-    def __init__(self, optimizer: Any, is_chief: bool, num_tokens: int = 0) -> None:
+    def __init__(self, optimizer: Any, is_chief: bool, num_tokens: int | None = None) -> None:
         self._optimizer = optimizer
         self._is_chief = is_chief
         self._num_tokens = num_tokens
@@ -63,13 +65,15 @@ class SyncHook(tf.train.SessionRunHook):
         self._is_ready = optimizer.ready_for_local_init_op
         workers = sync_replicas.waits_for_all(optimizer)
         self._rounds = Rounds(workers) if workers > 1 else None
-        # With further tokens, workers may begin the first step more than once.
-        is_exact = self._rounds is not None and not self._num_tokens
+        fewest = sync_replicas.fewest_tokens(optimizer)
+        num_tokens = fewest if self._num_tokens is None else self._num_tokens
+        # With tokens, workers may begin the first step more than once.
+        is_exact = self._rounds is not None and not num_tokens
         self._own_tokens = sync_replicas.Tokens(optimizer) if is_exact else None
         if self._is_chief:
             self._leftovers = sync_replicas.Leftovers(optimizer)
             self._init = tf.group(optimizer.chief_init_op)
-            self._tokens = optimizer.get_init_tokens_op(self._num_tokens)
+            self._tokens = optimizer.get_init_tokens_op(num_tokens)
             self._updates = optimizer.get_chief_queue_runner().enqueue_ops
 
     def after_create_session(self, session: Any, coord: Any) -> None:

@@ -12,9 +12,17 @@ _LOOK_SECS = 0.01  # Until a worker looks again for a token of the next step.
 
 
 def waits_for_all(optimizer: tf.train.SyncReplicasOptimizer) -> int:
-    """Returns the number of workers if a step waits for all of them, else 0."""
+    """Returns the number of workers if a step waits for all of them, else 0.
+
+    It also does if it needs more gradients than there are workers: it lacks that of a lost worker.
+    """
     total = optimizer._total_num_replicas
-    return total if optimizer._replicas_to_aggregate == total else 0
+    return total if optimizer._replicas_to_aggregate >= total else 0
+
+
+def fewest_tokens(optimizer: tf.train.SyncReplicasOptimizer) -> int:
+    """Returns how many tokens the first step needs, beside the gradient that each worker sends."""
+    return max(0, optimizer._replicas_to_aggregate - optimizer._total_num_replicas)
 
 
 class Leftovers:

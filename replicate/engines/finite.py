@@ -31,8 +31,9 @@ def in_all_towers(grads: Any) -> Any:
     A tower without rows does not count.
 
     Args:
-        grads: Nested structure of this tower's gradients: floating tensors, `tf.IndexedSlices` or
-            None. In the cross-replica context of tf.distribute, gradients of all replicas, too.
+        grads: Nested structure of this tower's gradients: floating or complex tensors,
+            `tf.IndexedSlices` or None. In the cross-replica context of tf.distribute, gradients of
+            all replicas, too.
     """
     grads = [gradient for gradient in tf.nest.flatten(grads) if gradient is not None]
     if tf.distribute.in_cross_replica_context():
@@ -66,6 +67,16 @@ def _are_finite(grads: Sequence[Any]) -> Any:
 
 def _is_finite(value: Any) -> Any:
     if not context.is_cross_tower():
-        return tf.reduce_all(tf.math.is_finite(value))
+        return is_finite(value)
     with tf.colocate_with(value):  # Then only the flag crosses devices.
+        return is_finite(value)
+
+
+def is_finite(value: Any) -> Any:
+    """Returns whether all numbers of a floating or complex tensor are finite, a boolean scalar."""
+    value = tf.convert_to_tensor(value)
+    if not value.dtype.is_complex:
         return tf.reduce_all(tf.math.is_finite(value))
+    # Not the absolute value, which may overflow.
+    real, imaginary = tf.math.real(value), tf.math.imag(value)
+    return tf.reduce_all(tf.math.is_finite(real) & tf.math.is_finite(imaginary))

@@ -2,6 +2,10 @@
 
 A dynamic loss scale cannot fall below 1. If gradients are not finite even then, no step updates
 anything, and the global step never reaches the end of training.
+
+The scale alone does not tell: one that starts at 1 and was not used yet has the same state. And of
+several optimizers, one may skip its steps while the others train. So the global step must stand
+still as well.
 """
 
 from __future__ import annotations
@@ -15,7 +19,10 @@ from replicate.faults.accumulation_hook import COUNTERS
 _VARIABLES = "replicate/loss_scales"
 
 LIMIT = 100
-"""Number of consecutive skipped updates, all at the minimum scale, after which training ends."""
+"""Number of skipped updates in a row after which training ends.
+
+All are at the minimum scale, and at the same global step.
+"""
 
 
 def watch(variables: Sequence[Any]) -> None:
@@ -43,7 +50,7 @@ def end_stalled(spec: Any) -> Any:
 
 
 class _StalledHook(tf.train.SessionRunHook):
-    """Counts skipped updates at the minimum scale."""
+    """Counts skipped updates at the minimum scale and at the same global step."""
 
     def __init__(self, variables: Sequence[Any]) -> None:
         # For each loss scale: the scale, and the number of consecutive steps that were finite.
@@ -51,14 +58,22 @@ class _StalledHook(tf.train.SessionRunHook):
         self._counters = tf.get_collection(COUNTERS)
         self._counted = 0
         self._skipped = 0
+        self._global_step: Any = None
+        self._last_step: int | None = None
+
+    def begin(self) -> None:
+        """Finds the global step."""
+        self._global_step = tf.train.get_global_step()
 
     def before_run(self, run_context: Any) -> Any:
-        """Asks for the scales."""
-        return tf.train.SessionRunArgs((self._pairs, self._counters))
+        """Asks for the global step and the scales."""
+        return tf.train.SessionRunArgs((self._global_step, self._pairs, self._counters))
 
     def after_run(self, run_context: Any, run_values: Any) -> None:
         """Raises if the last updates were all skipped."""
-        pairs, counters = run_values.results
+        step, pairs, counters = run_values.results
+        if step != self._last_step:
+            self._last_step, self._skipped = step, 0
         # With accumulation, most steps update nothing. Whether the counters are read before or
         # after the step's increment is unknown, but after an update they are lower than before.
         counted, self._counted = self._counted, sum(counters)

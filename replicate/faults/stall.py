@@ -48,8 +48,9 @@ class StallHook(tf.train.SessionRunHook):
     Args:
         config: The Estimator's `RunConfig`, which describes the cluster, if there is one.
         limit_secs: Limit for a step in seconds, a number > 0. It must be longer than the first
-            step, and longer than work between steps, such as saving checkpoints. In
-            `train_and_evaluate` without a cluster, the evaluation does not count.
+            step, and longer than work between steps, such as saving checkpoints. An evaluation
+            inside training does not count: that of `train_and_evaluate` without a cluster, with
+            its exports, and any other that a hook makes with an Estimator.
 
     Raises:
         ValueError: If `limit_secs` is not positive, or `config` has no `model_dir`.
@@ -110,6 +111,8 @@ class _Watch(threading.Thread):
         self._in_cluster = bool(config.cluster_spec)
         self._task = self._heartbeats.task if self._in_cluster else "this process"
         self._watched = threading.get_ident()
+        # The watched session may itself belong to an evaluation.
+        self._evaluations = sessions.evaluations(self._watched)
         self._session: Any = None
         self._coord: Any = None
         self._steps = 0
@@ -141,7 +144,10 @@ class _Watch(threading.Thread):
             self._beat()
             self._heartbeats.look()
             self._warn()
-            problem = self._problem()
+            now = time.monotonic()
+            if sessions.evaluations(self._watched) > self._evaluations:
+                self._last = now  # A hook evaluates meanwhile.
+            problem = self._problem(now)
             if problem:
                 self._stop_training(StallError(problem))
                 return
@@ -172,9 +178,9 @@ class _Watch(threading.Thread):
             tf.logging.warning("replicate: %s reports again.", task)
         self._silent = set(silent)
 
-    def _problem(self) -> str | None:
+    def _problem(self, now: float) -> str | None:
         """Returns the reason to end training, None if there is none."""
-        since = time.monotonic() - self._last
+        since = now - self._last
         servers = sorted(task for task in self._silent if task.startswith("ps/"))
         if not servers and since <= self._limit:
             return None

@@ -7,6 +7,7 @@ from typing import Any, Iterable, Iterator
 
 import tensorflow.compat.v1 as tf
 
+from replicate.engines import finite
 from replicate.graphs import run_if
 
 
@@ -35,9 +36,9 @@ def _are_finite(pairs: Iterable[tuple[Any, tf.Variable]]) -> tuple[list[str], tf
     names, flags = [], []
     for gradient, variable in pairs:
         values = gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-        if values is not None and values.dtype.is_floating:
+        if values is not None and (values.dtype.is_floating or values.dtype.is_complex):
             names.append(variable.name)
-            flags.append(tf.reduce_all(tf.math.is_finite(values)))
+            flags.append(finite.is_finite(values))
     return names, tf.stack(flags) if flags else tf.zeros([0], tf.bool)
 
 

@@ -38,9 +38,9 @@ class TrainingStep:
 
     Raises:
         TypeError: If `transform_gradients` cannot be called, or `reduction` is of another type.
-        ValueError: If `clip_norm` is neither a positive number nor a tensor, `accumulate_steps` is
-            not a positive integer, `accumulate_reduction` is unknown, or a field of `reduction` is
-            invalid.
+        ValueError: If `clip_norm` is neither a positive number that is finite in float32 nor a
+            tensor, `accumulate_steps` is not a positive integer, `accumulate_reduction` is unknown,
+            or a field of `reduction` is invalid.
     """
 
     def __init__(
@@ -53,14 +53,15 @@ class TrainingStep:
         check_finite: bool,
         reduction: Any,
     ) -> None:
+        is_number = isinstance(clip_norm, numbers.Real)
         if not (
-            float(clip_norm) > 0
-            if isinstance(clip_norm, numbers.Real)
+            0 < clip_norm <= float(tf.float32.max)  # An infinite one would make each gradient NaN.
+            if is_number
             else clip_norm is None or tf.is_tensor(clip_norm)
         ):
             raise ValueError(
-                "`clip_norm` must be a positive number or scalar tensor, or None for no clipping, "
-                f"but is {clip_norm!r}."
+                "`clip_norm` must be a positive number that is finite in float32, a scalar tensor, "
+                f"or None for no clipping, but is {clip_norm!r}."
             )
         if transform_gradients is not None and not callable(transform_gradients):
             raise TypeError(

@@ -35,6 +35,7 @@ def input_fn():
 TWINS = "Python imports one module of a name, but your files are beside "
 UNKNOWN_FLAG = "Flags of your program follow `--`, but "
 FAILED = "whose import failed"
+DEPTH = "must be 0 or more, but is "
 NO_FOLDER = "must be in an existing directory, but is "
 NOT_WRITABLE = "must be a file that can be written, but "
 DEVICES = ["--devices", "/cpu:0", "/cpu:1"]
@@ -221,6 +222,8 @@ def test_a_command_that_is_ended_leaves_nothing(monkeypatch):
     ("arguments", "text"),
     [
         (["--devices", "/cpu:0", "/gpu:7"], "/device:GPU:7 does not"),
+        (["--depth", "-1"], DEPTH + "'-1'"),
+        (["--depth", "two"], DEPTH + "'two'"),
         (["--devices", "/cpu:0"], "Only a model that runs in several towers has a plan"),
         (["--options", '{"bogus": 1}'], "bogus"),
         (["--tensorflow_1", "my-package"], "my-package"),

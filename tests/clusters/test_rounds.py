@@ -21,7 +21,7 @@ class Task:
     Initial values take the place of a checkpoint.
     """
 
-    def __init__(self, target, index, num_workers=2, sparse=False):
+    def __init__(self, target, index, num_workers=2, num_gradients=None, sparse=False):
         self._target, self._is_chief = target, index == 0
         with tf.Graph().as_default() as self._graph:
             self.rows = tf.placeholder(tf.float64, [None, 3])
@@ -30,7 +30,8 @@ class Task:
             weights = tf.gather(self.weights, [0, 1, 2]) if sparse else self.weights
             loss = tf.reduce_mean(tf.squared_difference(self.rows, weights + bias))
             sgd = tf.train.GradientDescentOptimizer(0.25)
-            sync = tf.train.SyncReplicasOptimizer(sgd, num_workers, num_workers)
+            needed = num_gradients or num_workers
+            sync = tf.train.SyncReplicasOptimizer(sgd, needed, num_workers)
             optimizer = replicate.TowerOptimizer(sync)
             step = tf.train.get_or_create_global_step()
             # Tasks of a cluster are processes with local variables of their own.
@@ -190,6 +191,24 @@ def test_the_others_begin_anew_with_a_chief_that_is_back(job):
     worker.make_session()
     join(worker.enter(), back)
     assert_one_step_is_that_of_one_device(tasks)
+
+
+def test_a_step_of_more_gradients_than_workers_is_made_anew_by_all(job):
+    chief, worker = tasks = job(2, num_gradients=3)
+    join(*(task.enter() for task in tasks))
+    join(worker.step(_ROWS[:3] + 1))  # It takes the only token.
+    chief.session.close()
+    chief.make_session()
+    back = chief.enter()
+    assert worker.is_over()
+    worker.make_session()
+    join(worker.enter(), back)
+    first, second, third = np.split(_ROWS, 3)
+    going = chief.step(first, second)
+    while chief.session.run(chief.tokens):  # It has not begun its second gradient.
+        assert going.is_alive()
+    join(worker.step(third), going)
+    assert_trained(tasks, [_ROWS])
 
 
 def test_a_round_that_is_called_off_while_workers_join_is_called_again(job):

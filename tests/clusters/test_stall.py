@@ -3,6 +3,7 @@
 import json
 import socket
 import threading
+import types
 
 import pytest
 import tensorflow.compat.v1 as tf
@@ -13,6 +14,7 @@ from bodies import matching
 from replicate import estimator
 from replicate.clusters import heartbeats
 from replicate.clusters.heartbeats import Heartbeats, Report
+from replicate.faults import stall
 from replicate.hooks import StallError, StallHook
 
 IN_STEP = Report(3, True, False)
@@ -95,6 +97,89 @@ with tf.train.MonitoredSession(hooks=[hook, Hangs()]) as session:
     result = programs.run("-c", code, str(tmp_path))
     assert result.returncode == StallHook.EXIT_STATUS, result.stderr
     assert "this process has made no step for" in result.stderr
+
+
+class Lasts(tf.train.SessionRunHook):
+    """A step takes longer than the limit, and until the hook under test has looked twice."""
+
+    def __init__(self, monkeypatch, limit_secs):
+        self._limit = limit_secs
+        self._now = 0.0
+        self._looks = threading.Semaphore(0)
+        self.steps = 0
+        clock = types.SimpleNamespace(monotonic=lambda: self._now)
+        monkeypatch.setattr(stall, "time", clock)
+        monkeypatch.setattr(Heartbeats, "look", lambda _: self._looks.release())
+
+    def after_run(self, run_context, run_values):
+        self._now += 2 * self._limit
+        while self._looks.acquire(blocking=False):
+            pass
+        for _ in range(2):  # Between two looks, it decides whether training stands still.
+            assert self._looks.acquire(timeout=60), "the hook has ended training"
+        self.steps += 1
+
+
+def trains_and_evaluates(model, input_fn, hooks, slow):
+    evaluated = estimator.EvalSpec(input_fn, steps=1, hooks=[slow], throttle_secs=0)
+    trained = estimator.TrainSpec(input_fn, max_steps=3, hooks=hooks)
+    estimator.train_and_evaluate(model, trained, evaluated)
+
+
+def evaluates_in_memory(model, input_fn, hooks, slow):
+    inside = tf.estimator.experimental.InMemoryEvaluatorHook(
+        model, input_fn, steps=1, hooks=[slow], every_n_iter=1
+    )
+    model.train(input_fn, hooks=[inside, *hooks], max_steps=3)  # It also evaluates at the end.
+
+
+def evaluates_in_a_hook(model, input_fn, hooks, slow):
+    class Evaluates(tf.train.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            model.evaluate(input_fn, steps=1, hooks=[slow])
+
+    model.train(input_fn, hooks=[*hooks, Evaluates()], max_steps=3)
+
+
+def small_model(model_dir):
+    def model_fn(features, labels, mode):
+        weight = tf.get_variable("w", [], initializer=tf.zeros_initializer())
+        loss = tf.reduce_mean((weight - features) ** 2)
+        train_op = None
+        if mode == "train":
+            step = tf.train.get_global_step()
+            train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+        return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    config = estimator.RunConfig(str(model_dir), save_checkpoints_steps=1)
+    return estimator.Estimator(model_fn, config=config)
+
+
+def ones():
+    return tf.data.Dataset.from_tensors(1.0).repeat()
+
+
+@pytest.mark.parametrize("train", [trains_and_evaluates, evaluates_in_memory, evaluates_in_a_hook])
+def test_an_evaluation_inside_training_does_not_count(tmp_path, monkeypatch, train):
+    slow = Lasts(monkeypatch, limit_secs=0.1)
+    model = small_model(tmp_path)
+    train(model, ones, [StallHook(model.config, limit_secs=0.1)], slow)
+    assert model.get_variable_value("global_step") == 3
+    assert slow.steps >= 2
+
+
+def test_an_evaluation_that_has_the_hook_is_watched(tmp_path):
+    def model_fn(features, labels, mode):
+        del features, labels
+        return estimator.EstimatorSpec(mode, loss=tf.FIFOQueue(1, tf.float32, [[]]).dequeue())
+
+    model = small_model(tmp_path)
+    model.train(ones, max_steps=1)
+    config = estimator.RunConfig(str(tmp_path / "other"))
+    stuck = estimator.Estimator(model_fn, config=config)
+    hook = StallHook(config, limit_secs=1)
+    with pytest.raises(StallError, match="Training stands still"):
+        stuck.evaluate(ones, checkpoint_path=model.latest_checkpoint(), hooks=[hook])
 
 
 def test_it_ends_with_the_session(tmp_path):

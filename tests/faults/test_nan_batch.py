@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import bodies
+import replicate
 from bodies import matching
 from faults import training
-from replicate import TowerOptimizer, estimator
+from replicate import TowerOptimizer, estimator, loss_scale
 from replicate.faults import loss_scale_hook
 
 ALL_SKIPPED = "Steps whose gradients are not finite are skipped, but now every step is"
@@ -153,6 +155,64 @@ def test_training_that_skips_every_step_ends(tmp_path, monkeypatch, accumulate_s
     assert (15 + 9) * accumulate_steps <= len(record.losses) <= (15 + 12) * accumulate_steps
 
 
+def two_scales(tmp_path, devices, apply_second, counts_first=True):
+    """Returns an Estimator with two scales; a function applies the second, of the minimum scale."""
+
+    def model_fn(features, labels, mode):
+        step = tf.train.get_global_step()
+        w, v = (tf.get_variable(name, [training.FEATURES, 1]) for name in "wv")
+        loss = tf.losses.mean_squared_error(labels, features @ w + features @ v)
+        sgd = tf.train.GradientDescentOptimizer(0.01)
+        first = TowerOptimizer(sgd, loss_scale="dynamic")
+        second = TowerOptimizer(sgd, loss_scale=loss_scale.DynamicLossScale(1))
+        counted = (step, None) if counts_first else (None, step)
+        pairs = second.compute_gradients(loss, var_list=[v])
+        updates = [
+            first.minimize(loss, counted[0], var_list=[w]),
+            apply_second(
+                lambda factor: second.apply_gradients(
+                    [(gradient * factor, variable) for gradient, variable in pairs], counted[1]
+                )
+            ),
+        ]
+        return estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(updates))
+
+    if devices:
+        model_fn = replicate.replicate_model_fn(model_fn, devices=devices)
+    config = estimator.RunConfig(
+        str(tmp_path), tf_random_seed=1, session_config=replicate.session_config(training.DEVICES)
+    )
+    return estimator.Estimator(model_fn, config=config)
+
+
+def later(apply):
+    step = tf.train.get_global_step()
+    return tf.cond(step >= 25, lambda: tf.group(apply(1.0)), tf.no_op)
+
+
+def never_finite(apply):
+    return apply(np.nan)
+
+
+@pytest.mark.parametrize("devices", [training.DEVICES, training.DEVICES[:1]], ids=str)
+@pytest.mark.parametrize("apply_second", [later, never_finite])
+def test_training_that_goes_on_does_not_end(tmp_path, monkeypatch, devices, apply_second):
+    """One scale is at its minimum, unused or with steps to skip, and the other one trains."""
+    monkeypatch.setattr(loss_scale_hook, "LIMIT", 10)
+    made = two_scales(tmp_path, devices, apply_second)
+    made.train(lambda: training.dataset(0), max_steps=30)
+    assert made.get_variable_value("global_step") == 30
+    finite = [made.get_variable_value(name) for name in ("good_steps", "good_steps_1")]
+    assert sorted(finite) == [5 if apply_second is later else 0, 30]
+
+
+def test_training_ends_if_what_counts_its_steps_skips_them(tmp_path, monkeypatch):
+    monkeypatch.setattr(loss_scale_hook, "LIMIT", 10)
+    made = two_scales(tmp_path, training.DEVICES, never_finite, counts_first=False)
+    with pytest.raises(RuntimeError, match=matching(ALL_SKIPPED)):
+        made.train(lambda: training.dataset(0, 100), max_steps=30)
+
+
 def test_embeddings_are_checked(tmp_path):
     table = tf.get_variable("table", [4, 2])
     optimizer = TowerOptimizer(tf.train.GradientDescentOptimizer(1.0), check_finite=True)
@@ -162,6 +222,40 @@ def test_embeddings_are_checked(tmp_path):
         session.run(tf.global_variables_initializer())
         with pytest.raises(tf.errors.InvalidArgumentError, match="table:0"):
             session.run(step)
+
+
+BAD_PARTS = complex(1.0, np.nan), complex(np.inf, 1.0)
+
+
+@pytest.mark.parametrize("num_towers", [1, 2])
+@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
+@pytest.mark.parametrize("settings", [{"check_finite": True}, {"loss_scale": "dynamic"}], ids=str)
+def test_both_parts_of_complex_gradients_are_checked(num_towers, sparse, settings):
+    values = tf.placeholder(tf.complex64, [2])
+    variables = []
+
+    def body(index, features):
+        z = tf.get_variable("z", initializer=tf.ones([2], tf.complex64))
+        gradient = tf.IndexedSlices(values, tf.range(2), tf.constant([2])) if sparse else values
+        optimizer = TowerOptimizer(tf.train.GradientDescentOptimizer(0.5), **settings)
+        train_op = optimizer.apply_gradients([(gradient, z)])
+        variables.append(z)
+        return bodies.spec("train", train_op=train_op)
+
+    train_op = bodies.build(body, num_towers=num_towers).train_op
+    with bodies.session(num_towers) as session:
+        session.run(tf.global_variables_initializer())
+        for bad in BAD_PARTS:
+            if "check_finite" in settings:
+                with pytest.raises(tf.errors.InvalidArgumentError, match="z:0"):
+                    session.run(train_op, {values: [1, bad]})
+            else:
+                session.run(train_op, {values: [1, bad]})
+            np.testing.assert_array_equal(session.run(variables[0]), [1, 1])
+        session.run(train_op, {values: [2, 2j]})
+        moved = 1 - session.run(variables[0])
+    np.testing.assert_allclose(moved, moved[0] * np.array([1, 1j]))
+    assert moved[0].real > 0
 
 
 def test_replicas_of_a_strategy_are_not_checked():

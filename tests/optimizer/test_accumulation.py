@@ -169,6 +169,30 @@ def test_batches_train_as_one_batch_of_all_their_rows(name, towers, version):
 
 
 @pytest.mark.conformance
+@pytest.mark.parametrize("towers", [0, 1, 2])
+def test_one_worker_that_aggregates_gradients_of_several_steps_accumulates(towers):
+    """Every gradient belongs to the variables before the update."""
+
+    def by_sync_replicas(loss, params):
+        sync = tf.train.SyncReplicasOptimizer(tf.train.GradientDescentOptimizer(0.01), K, 1)
+        optimizer = replicate.TowerOptimizer(sync)
+        hook = optimizer.make_session_run_hook(is_chief=True)
+        return optimizer.minimize(loss, models.step()), [hook]
+
+    def by_accumulation(loss, params):
+        optimizer = tf.train.GradientDescentOptimizer(0.01)
+        return params["wrap"](optimizer).minimize(loss, models.step())
+
+    got = train(models.model_fn(train=by_sync_replicas), towers)
+    want = train(models.model_fn(train=by_accumulation), towers)
+    assert len(got.variables) == len(want.variables) == UPDATES * K
+    for step, (values, expected) in enumerate(zip(got.variables, want.variables)):
+        own = {name: value for name, value in expected.items() if not is_extra(name)}
+        contract.assert_same_values(values, own, rtol=1e-12, step=step)
+    assert want.variables[-1]["global_step:0"] == UPDATES
+
+
+@pytest.mark.conformance
 @pytest.mark.parametrize("towers", [0, 3])
 def test_optimizers_of_a_model_count_by_themselves(towers):
     """Two that play against one another, against plain Python; each has its own k."""

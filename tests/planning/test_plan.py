@@ -130,14 +130,6 @@ def test_a_rule_of_sparse_rows_is_no_missing_rule():
     assert cross["why"] == "it needs all rows"
 
 
-@pytest.mark.parametrize("number", ["-1", "two"])
-def test_a_wrong_depth(number, model, capsys):
-    with pytest.raises(SystemExit) as ended:
-        command.main([f"{model}:model_fn", "--depth", number])
-    assert ended.value.code == 2
-    assert f"must be 0 or more, but is '{number}'" in capsys.readouterr().err
-
-
 TREES = 'tf.raw_ops.BoostedTreesEnsembleResourceHandleOp(container="", shared_name="")'
 WITHOUT_GRADIENTS = MODEL.replace("    loss = ", f"    {TREES}\n    loss = ")
 
