@@ -57,7 +57,8 @@ def test_rows_come_as_they_are_measured_and_the_table_has_medians(capfd, monkeyp
     out, seen = tmp_path / "out.jsonl", []
 
     def look():
-        seen.append((capfd.readouterr(), out.read_text().splitlines()))
+        lines = out.read_text().splitlines() if out.exists() else []
+        seen.append((capfd.readouterr(), lines))
 
     Engines(monkeypatch, run_2=look, run_6=look, run_8=look)
     flags = [*TWO, "--models", "mlp", "--rounds", "2", "--global_batch", "8", "--out", str(out)]

@@ -79,20 +79,22 @@ class StartAt(tf.train.SessionRunHook):
 
 
 class Losses(tf.train.SessionRunHook):
-    """Records the loss of each step by its number."""
+    """Records the loss of each step by the global step after it."""
 
     def __init__(self):
         self.by_step = {}
 
     def begin(self):
-        self._fetches = tf.train.get_global_step(), tf.get_collection(tf.GraphKeys.LOSSES)[-1]
+        self._step = tf.train.get_global_step()
+        self._loss = tf.get_collection(tf.GraphKeys.LOSSES)[-1]
 
     def before_run(self, run_context):
-        return tf.train.SessionRunArgs(self._fetches)
+        return tf.train.SessionRunArgs(self._loss)
 
     def after_run(self, run_context, run_values):
-        step, loss = run_values.results
-        self.by_step[int(step)] = float(loss)
+        # Read beside the loss, it may be that before or after the update.
+        step = run_context.session.run(self._step)
+        self.by_step[int(step)] = float(run_values.results)
 
 
 def trained_from(first, directory, steps=8):
