@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from replicate import partition
 from replicate.comparing import deviations
-from replicate.graphs import ancestors, call_of, line_of
+from replicate.graphs import ancestors, line_of
 from replicate.layouts import RANDOM, takes_moments
 
 # Operations that pass their inputs on without computing.
@@ -59,8 +59,7 @@ def look(spec: Any) -> tuple[tuple[Explanation, ...], set[str]]:
         if not is_random and not takes_moments(operation):
             continue
         kind = "random" if is_random else "batch norm"
-        # The function that an operation is in may be TensorFlow's.
-        line = line_of(call_of(operation), within=__file__)
+        line = line_of(operation, within=__file__)
         found.setdefault((kind, line), Explanation(kind, operation.name, line, _TEXTS[kind]))
     return tuple(found.values()), types.intersection(deviations.TOLERANCES)
 
