@@ -6,6 +6,7 @@ import fnmatch
 from typing import Any, Mapping, NamedTuple
 
 from replicate.compat import graph as graph_lib
+from replicate.compat import op_types
 from replicate.graphs import INLINED, call_of
 from replicate.layouts import (
     Layouts,
@@ -17,7 +18,7 @@ from replicate.layouts import (
 )
 from replicate.partition.plan import Plan
 
-_BY_ROW = "compute it row by row"
+_ALL, _BY_ROW = "it needs all rows", "compute it row by row"
 _ADVICE = {
     "*PyFunc": "reshape its result to as many rows as the batch has, by "
     "`tf.reshape(result, [tf.shape(x)[0], ...])` of a tensor x of the batch",
@@ -80,24 +81,26 @@ def _cause(operation: Any, loop: Any, cost: float, layouts: Layouts) -> RunsOnce
     refused = None if loop is None else layouts.refused.get(loop[0])
     if refused is not None:
         name = refused.name.rpartition(f"/{INLINED}/body/")[2]
-        return RunsOnce(
-            called,
-            cost,
-            f"'{name}', {refused.type}, needs all rows in each round of the loop",
-            "compute that row by row, or outside of the loop",
+        why = _why(refused.type)
+        said = (
+            "needs all rows in each round of the loop" if why == _ALL else f"is in the loop: {why}"
         )
+        advice = "compute that row by row, or outside of the loop"
+        return RunsOnce(called, cost, f"'{name}', {refused.type}, {said}", advice)
     if any(fnmatch.fnmatchcase(operation.type, one) for one in _FILL) and any(
         layouts.layout_of(tensor) == Shard(0) for tensor in operation.inputs
     ):
         advice = "compute all rows at once, for example with `tf.vectorized_map`"
         return RunsOnce(called, cost, "a loop takes one row after another", advice)
-    return RunsOnce(called, cost, _why(operation.type), _advice(operation.type))
+    is_call = op_types.calls_functions(operation)
+    why = "its function has effects, or cannot be inlined" if is_call else _why(operation.type)
+    return RunsOnce(called, cost, why, _advice(operation.type))
 
 
 def _why(kind: str) -> str:
     # Types of sparse and ragged rows have their rules in the second table alone.
     if rule_of(kind) is not None or pointing_rule_of(kind) is not None:
-        return "it needs all rows"
+        return _ALL
     return reason_of(kind) or f"there is no rule for {kind}"
 
 

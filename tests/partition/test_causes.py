@@ -150,3 +150,17 @@ def test_the_loop_of_a_gradient_has_as_many_rounds(body):
     )  # 32 rows of each tower: their number is unknown.
     # A product and its two gradients, in each round; and those of two layers.
     assert sum(one.cost for one in products) == pytest.approx(3 * each * (ROUNDS + 2))
+
+
+@pytest.mark.usefixtures("_flow")
+def test_a_loop_says_why_an_operation_in_it_has_no_rule():
+    def called(x):
+        rounds = tf.while_loop(lambda i, _: i < ROUNDS, lambda i, h: (i + 1, known(h)), [0, x])
+        return product(rounds[1], "after")
+
+    first = planned(called).as_dict()["once"][0]
+    assert first["why"].endswith(
+        "its function has effects, or cannot be inlined"
+        if tf.control_flow_v2_enabled()
+        else "PyFunc, is in the loop: the Python code that it calls is not known"
+    )
