@@ -167,15 +167,15 @@ def two_scales(tmp_path, devices, apply_second, counts_first=True):
         second = TowerOptimizer(sgd, loss_scale=loss_scale.DynamicLossScale(1))
         counted = (step, None) if counts_first else (None, step)
         pairs = second.compute_gradients(loss, var_list=[v])
-        updates = [
-            first.minimize(loss, counted[0], var_list=[w]),
-            apply_second(
+        update = first.minimize(loss, counted[0], var_list=[w])
+        # In this order, so that what applies the second scale reads a step that is counted.
+        with tf.control_dependencies([update]):
+            train_op = apply_second(
                 lambda factor: second.apply_gradients(
                     [(gradient * factor, variable) for gradient, variable in pairs], counted[1]
                 )
-            ),
-        ]
-        return estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(updates))
+            )
+        return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
     if devices:
         model_fn = replicate.replicate_model_fn(model_fn, devices=devices)
@@ -186,8 +186,8 @@ def two_scales(tmp_path, devices, apply_second, counts_first=True):
 
 
 def later(apply):
-    step = tf.train.get_global_step()
-    return tf.cond(step >= 25, lambda: tf.group(apply(1.0)), tf.no_op)
+    step = tf.train.get_global_step().read_value()
+    return tf.cond(step > 25, lambda: tf.group(apply(1.0)), tf.no_op)
 
 
 def never_finite(apply):
