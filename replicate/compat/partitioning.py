@@ -46,7 +46,8 @@ def import_nodes(
     definition.versions.CopyFrom(graph.graph_def_versions)
     definition.node.extend(nodes)
     for node in definition.node:
-        node.device = node.device or device
+        if not node.device:
+            node.device = device
     with graph_lib.outside_of_scopes(graph):
         if functions:
             library = tf.GraphDef(versions=definition.versions)
@@ -123,16 +124,18 @@ def _keep_inputs(
     To ask C++ takes several times as long, and most operations are asked later.
     """
     tensors = {name if ":" in name else f"{name}:0": tensor for name, tensor in given.items()}
+    found: dict[str, Any] = {}
     for node in nodes:
         inputs = []
         for name in node.input:
             if name[0] == "^":
                 break  # Control inputs come last.
-            of, _, index = name.partition(":")
-            tensor = tensors.get(name if index else f"{name}:0")
-            inputs.append(
-                made[f"{prefix}/{of}"].outputs[int(index or 0)] if tensor is None else tensor
-            )
+            if name not in found:
+                of, _, index = name.partition(":")
+                tensor = tensors.get(name if index else f"{name}:0")
+                is_made = tensor is None
+                found[name] = made[f"{prefix}/{of}"].outputs[int(index or 0)] if is_made else tensor
+            inputs.append(found[name])
         made[f"{prefix}/{node.name}"]._inputs_val = tuple(inputs)
 
 
@@ -168,6 +171,19 @@ def unplaced(node_def: Any) -> Any:
 def add_nodes_in_order(operations: Iterable[Any]) -> list[Any]:
     """Returns operations in the order in which they were made."""
     return sorted(operations, key=graph_lib.id_of)
+
+
+def are_made_in_order(operations: Iterable[Any]) -> bool:
+    """Whether each operation was made after those that it takes tensors of, or waits for."""
+    for operation in operations:
+        made_at = operation._id
+        for tensor in operation.inputs:
+            if tensor.op._id > made_at:
+                return False
+        for before in operation.control_inputs:
+            if before._id > made_at:
+                return False
+    return True
 
 
 def take(operation: Any, index: int, tensor: Any) -> None:

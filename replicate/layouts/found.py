@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts.facts import Facts
-from replicate.layouts.layout import SIZE, WHOLE, Indices, Layout, Shard, Strategy
+from replicate.layouts.layout import SIZE, WHOLE, Indices, Layout, Shard, Size, Strategy
 
 
 class Source(NamedTuple):
@@ -76,6 +76,7 @@ class Layouts:
         sources: The tensors of the batch.
         strategies: By operation that towers run: its `Strategy`.
         kept_whole: By type: how many operations run once although they take tensors of towers.
+        sizes: Operations that formulas replace: all of their outputs are integers with formulas.
         refused: By name of a loop that runs once although rows enter: an operation that needs all
             of them, the first one.
     """
@@ -95,6 +96,8 @@ class Layouts:
         self.kept_whole = kept_whole
         self.refused = refused
         self._layouts = layouts
+        sized = {operation for (operation, _), one in layouts.items() if isinstance(one, Size)}
+        self.sizes = {one for one in sized if all(self.layout_of(t) == SIZE for t in one.outputs)}
 
     def changed(self, strategies: dict[Any, Strategy], layouts: dict[Any, Layout]) -> Layouts:
         """Returns these layouts with other strategies, and with other layouts of some tensors."""

@@ -45,44 +45,44 @@ class Constant(NamedTuple):
     key: int
 
 
-def known_axes(tensor: Any, facts: Facts) -> np.ndarray[Any, Any] | None:
-    """Returns the axes over which a gradient is summed, as rules know them; None for others.
-
-    Where two sizes are equal by chance, such as one positive and one row, the operation names fewer
-    axes. The sizes of a tower may differ there.
-    """
-    if tensor.op.type != "BroadcastGradientArgs":
-        return None
-    axes = facts.value(tensor)
-    return None if axes is None else axes.astype(tensor.dtype.as_numpy_dtype)
-
-
 class Constants:
     """Reads each constant once, for all operations that take it.
 
     Args:
         place: Device string of constants that are not copied.
         waits: Those operations of the graph that `find` has found.
+        layouts: The `Layouts` of the graph.
     """
 
-    def __init__(self, place: str, waits: Waits) -> None:
+    def __init__(self, place: str, waits: Waits, layouts: Layouts) -> None:
         self._place = place
         self._waits = waits
+        self._facts = layouts.facts
+        self._batch = {graph_lib.reference(source.tensor) for source in layouts.sources}
         self._copied: dict[Any, Constant] = {}
         self._keys: dict[Any, int] = {}
         self._outside: dict[Any, Any] = {}
 
-    def is_copied(self, tensor: Any) -> bool:
-        """Whether a tensor is computed by each tower rather than sent."""
-        return tensor.op in self._waits or _is_small(tensor.op)
+    def known(self, tensor: Any) -> np.ndarray[Any, Any] | Constant | None:
+        """Returns the constant that each tower has in place of a whole tensor, None if it is sent.
 
-    def copied(self, tensor: Any) -> Constant:
-        """Returns the `Constant` by which each tower computes a tensor that `is_copied`."""
+        It is the same for all towers.
+        """
+        if graph_lib.reference(tensor) in self._batch:
+            return None  # Towers have shards of it, even if it is a constant.
+        axes = _known_axes(tensor, self._facts)
+        if axes is not None:
+            return axes
+        is_copied = tensor.op in self._waits or _is_small(tensor.op)
+        return self._copy(tensor) if is_copied else None
+
+    def _copy(self, tensor: Any) -> Constant:
+        """Returns the `Constant` by which each tower computes a tensor."""
         key = graph_lib.reference(tensor)
         if key not in self._copied:
             operation = tensor.op
             node = partitioning.unplaced(operation.node_def)
-            inputs = tuple(self.copied(given) for given in operation.inputs)
+            inputs = tuple(self._copy(given) for given in operation.inputs)
             waits = tuple(one.name for one in self._waits.get(operation, ()))
             attrs = sorted((k, v.SerializeToString()) for k, v in node.attr.items())
             same = node.op, *attrs, waits, *((one.key, one.output) for one in inputs)
@@ -163,6 +163,18 @@ def _is_few(tensor: Any, layouts: Layouts) -> bool:
         value = layouts.facts.value(tensor)
         size = None if value is None else value.size
     return size is not None and size <= _LARGE_COMPUTED
+
+
+def _known_axes(tensor: Any, facts: Facts) -> np.ndarray[Any, Any] | None:
+    """Returns the axes over which a gradient is summed, as rules know them; None for others.
+
+    Where two sizes are equal by chance, such as one positive and one row, the operation names fewer
+    axes. The sizes of a tower may differ there.
+    """
+    if tensor.op.type != "BroadcastGradientArgs":
+        return None
+    axes = facts.value(tensor)
+    return None if axes is None else axes.astype(tensor.dtype.as_numpy_dtype)
 
 
 def _is_small(operation: Any) -> bool:

@@ -10,9 +10,10 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types, partitioning, py_functions
 from replicate.compat.functions import Bodies, change_seed, function_bodies
-from replicate.layouts import PER_TOWER, WHOLE, adds_offset
+from replicate.layouts import PER_TOWER, WHOLE, Partial, Shard, Share, adds_offset
 from replicate.partition import aliases, frames, rereads, rounds
-from replicate.partition.inputs import Inputs, TowerTensors
+from replicate.partition.constants import Constants
+from replicate.partition.inputs import Given, Inputs, TowerTensors
 from replicate.partition.nodes import Nodes
 from replicate.partition.placement import Placement
 from replicate.partition.plan import Plan
@@ -47,27 +48,30 @@ class _Given(NamedTuple):
         demand: The layout that is demanded.
         is_copied: Whether it is an output of a copy with `Indices`, to which the tower's offset is
             added.
+        known: The constant that all towers take, if it is one.
     """
 
     place: int
     tensor: Any
     demand: Any
     is_copied: bool
+    known: Given | None
 
 
 class _Template(NamedTuple):
     """The properties of an operation's copies that are the same for all towers.
 
     Attributes:
-        node: The `NodeDef`, with the names of inputs that are outputs of other copies.
+        node: The `NodeDef`, with the names of inputs that are outputs of other copies. If it names
+            no device, a copy is placed on the tower's.
         given: All other inputs.
         resources: Resources that it takes, each with its demand. A copy is placed on the device of
             the resource.
         loops: The loops in which it takes its inputs.
         part: The layout of a constant in a loop, if it is split or partial; else None.
-        device: The device that the operation asks for.
         has_seed: Whether it draws random numbers, which differ among towers.
         is_framed: Whether `frames.change` has to change it.
+        is_same: Whether the `NodeDef` is that of all copies. Most are, for example of activations.
     """
 
     node: Any
@@ -75,17 +79,20 @@ class _Template(NamedTuple):
     resources: Sequence[tuple[Any, Any]]
     loops: Sequence[Any]
     part: Any
-    device: str
     has_seed: bool
     is_framed: bool
+    is_same: bool
 
 
-def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Copies:
+def copy(
+    plan: Plan, inputs: Inputs, constants: Constants, placement: Placement, first: int = 0
+) -> Copies:
     """Copies the operations that towers run.
 
     Args:
         plan: The `Plan`.
         inputs: The `Inputs`.
+        constants: The `Constants`.
         placement: The `Placement`.
         first: The first tower that has copies. Those before it run the original operations.
     """
@@ -95,7 +102,9 @@ def copy(plan: Plan, inputs: Inputs, placement: Placement, first: int = 0) -> Co
     # An alias needs no copy: consumers take the tensor that it would pass on.
     needed = [one for one in plan.copied if not one.outputs or behind(one.outputs[0]).op is one]
     read = rereads.reader(plan.rereads)
-    templates = [(one, _template(one, plan, copied, behind, read)) for one in needed]
+    templates = [
+        (one, _template(one, plan, copied, behind, read, constants, placement)) for one in needed
+    ]
     shared = rounds.shared_frames(plan.copied, plan.layouts)
     towers = [
         _define(templates, inputs, placement, index, shared)
@@ -177,6 +186,8 @@ def _template(
     copied: Container[Any],
     behind: Callable[[Any], Any],
     read: Callable[[Any, int, Any], Any],
+    constants: Constants,
+    placement: Placement,
 ) -> _Template:
     node = operation.node_def
     node.attr.pop("_class", None)  # Colocation names operations that a tower may not have.
@@ -196,17 +207,24 @@ def _template(
         # Split indices of one device are the tower's plus its offset; no meeting is needed.
         points = is_copied and adds_offset(layout, demand)
         taken = behind(tensor) if points else read(operation, index, tensor)
-        given.append(_Given(index, taken, demand, points))
-    part = plan.layouts.layout_of(operation.outputs[0]) if operation.type == "Const" else WHOLE
+        differs = points or isinstance(demand, (Partial, Shard, Share))
+        known = None if differs else constants.known(taken)
+        given.append(_Given(index, taken, demand, points, known))
+    layout = plan.layouts.layout_of(operation.outputs[0]) if operation.type == "Const" else WHOLE
+    part = None if layout in (WHOLE, PER_TOWER) else layout
+    has_seed, is_framed = "seed2" in node.attr, frames.concerns(node)
+    # Each tower's call is changed before it is imported.
+    calls = op_types.calls_functions(operation) or py_functions.is_kept_by_token(node)
+    node.device = placement.place_of_copies(operation.device)
     return _Template(
         node=node,
         given=given,
         resources=resources,
         loops=frames.around(operation),
-        part=None if part in (WHOLE, PER_TOWER) else part,
-        device=str(operation.device),
-        has_seed="seed2" in node.attr,
-        is_framed=frames.concerns(node),
+        part=part,
+        has_seed=has_seed,
+        is_framed=is_framed,
+        is_same=not (given or resources or part or has_seed or is_framed or calls),
     )
 
 
@@ -220,29 +238,29 @@ def _define(
     """Returns the `NodeDef`s of a tower."""
     made = Nodes(shared)
     for operation, template in templates:
+        if template.is_same:
+            made.nodes.append(template.node)
+            continue
         node = tf.NodeDef()
         node.CopyFrom(template.node)
         if template.has_seed:
             change_seed(node, tower)
-        place = template.device
         # A tower's replica of a variable is on another device than the variable.
         for resource, demand in template.resources:
             held: Any = inputs.of_tower(resource, demand, tower)
-            place = str(held.op.device)
-        for index, tensor, demand, is_copied in template.given:
+            node.device = placement.place_of_copies(held.op.device)
+        for index, tensor, demand, is_copied, known in template.given:
             if is_copied:
                 offset = made.name_of(inputs.offset(tensor, tower), (), tower)
                 node.input[index] = made.sum_of(tensor, offset)
                 continue
-            given: Any = inputs.of_tower(tensor, demand, tower)
+            given: Any = inputs.of_tower(tensor, demand, tower) if known is None else known
             node.input[index] = made.name_of(given, template.loops, tower)
         if template.part is not None:  # A constant in a loop: a tower's part is made outside.
             part = inputs.of_tower(operation.outputs[0], template.part, tower)
             frames.pass_on(node, made.name_of(part, template.loops, tower))
         if template.is_framed:
             frames.change(node, tower, made.shared)
-        # Without a device, a copy is placed on the tower's when it is imported.
-        node.device = "" if placement.is_first(place) else place
         made.nodes.append(node)
     return made
 

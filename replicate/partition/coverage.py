@@ -18,7 +18,6 @@ from replicate.layouts import (
 )
 from replicate.partition import causes
 from replicate.partition.plan import Plan, runs_once
-from replicate.partition.sizes import is_size
 
 _ROWS_PER_TOWER = 32  # Assumed if the graph does not know the number of rows.
 
@@ -123,22 +122,20 @@ def measure(
     by_operation: dict[Any, float] = {}
     counted: list[Counted] = []
     for operation in plan.operations:
-        if is_size(operation, layouts):
+        if operation in layouts.sizes:
             continue  # Formulas replace it.
         once = operation not in layouts.strategies
         if operation not in copied and not (once and operation in running):
             continue
         cost = costs.cost_of(operation)
         # In nested loops, rounds multiply.
-        for loop in graph_lib.loops_of(operation):
+        for loop in graph_lib.loops_of(operation) if rounds else ():
             cost *= rounds.get(loop[0], 1.0)
-        follows = any(
-            is_shard(layouts.layout_of(tensor)) or tensor.op in by_operation
-            for tensor in operation.inputs
-        )
         if not once and _is_shared(operation, layouts):
             kind = "towers"
-        elif operation in leading or (follows and not _updates(operation)):
+        elif operation in leading or (
+            _follows(operation, layouts, by_operation) and not _updates(operation)
+        ):
             # Towers wait for it, or it is computed from rows.
             kind = "one_device"
             by_operation[operation] = cost
@@ -180,7 +177,7 @@ def _meetings(
 
 def _takes_values(taker: Any, plan: Plan) -> bool:
     """Whether an operation runs once and uses the values of its inputs, not only their sizes."""
-    return runs_once(taker, plan.layouts) and not is_size(taker, plan.layouts)
+    return runs_once(taker, plan.layouts) and taker not in plan.layouts.sizes
 
 
 def _takes_otherwise(taker: Any, tensor: Any, plan: Plan) -> bool:
@@ -201,6 +198,13 @@ def _is_shared(operation: Any, layouts: Layouts) -> bool:
     """Whether towers share the work of an operation; else each of them does the same."""
     strategy = layouts.strategies[operation]
     return any(one != WHOLE for one in (*strategy.inputs, *strategy.outputs))
+
+
+def _follows(operation: Any, layouts: Layouts, of_rows: Collection[Any]) -> bool:
+    """Whether an operation takes rows, or values of operations that are computed `of_rows`."""
+    return any(
+        is_shard(layouts.layout_of(tensor)) or tensor.op in of_rows for tensor in operation.inputs
+    )
 
 
 def _updates(operation: Any) -> bool:

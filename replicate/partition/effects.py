@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types
@@ -138,9 +138,16 @@ def is_inside(operation: Any) -> bool:
     return op_types.calls_functions(operation) and acts(operation)
 
 
-def leaves(operation: Any) -> bool:
-    """Whether an operation is outside, but takes a tensor that is inside; see `is_inside`."""
-    return not is_inside(operation) and any(is_inside(t.op) for t in operation.inputs)
+def leaving(operations: Sequence[Any]) -> list[Any]:
+    """Returns those that are outside, but take a tensor of one that is inside; see `is_inside`."""
+    inside = {one for one in operations if is_inside(one)}
+    if not inside:
+        return []  # As in most graphs.
+    return [
+        one
+        for one in operations
+        if one not in inside and any(tensor.op in inside for tensor in one.inputs)
+    ]
 
 
 def may_fail(operation: Any) -> bool:

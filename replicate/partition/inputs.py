@@ -28,8 +28,8 @@ from replicate.layouts import (
     Unit,
     adds_offset,
 )
-from replicate.partition import constants, splits
-from replicate.partition.constants import Constant, known_axes
+from replicate.partition import splits
+from replicate.partition.constants import Constant, Constants
 from replicate.partition.parts import Parts
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.rows import Formulas, Rows, each_of, in_blocks, ragged, size_of, size_there
@@ -51,7 +51,7 @@ class Inputs:
         rows: The `Rows`.
         placement: The `Placement`.
         instead: Tensors that towers take in place of whole ones.
-        known: Those of `Plan.constants`.
+        constants: The `Constants`.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Inputs:
         rows: Rows,
         placement: Placement,
         instead: Instead,
-        known: constants.Waits,
+        constants: Constants,
     ) -> None:
         self._layouts = layouts
         self._shards = shards
@@ -70,7 +70,7 @@ class Inputs:
         self._instead = instead
         self._splits: dict[Any, Sequence[Any]] = {}
         self._parts = Parts(placement.consolidation)
-        self._constants = constants.Constants(placement.consolidation, known)
+        self._constants = constants
         self._formulas = Formulas(rows, self._size_of)
         self._by_tower: TowerTensors = {}
         self._are_made = False
@@ -94,13 +94,14 @@ class Inputs:
             return self._split(tensor, demand)[tower]
         if isinstance(demand, Partial) and layout != demand:
             return self._parts.of(self._whole(tensor), demand.op, tower)
-        axes = known_axes(tensor, self._layouts.facts)
-        if axes is not None:
-            return axes
         if key in self._instead:  # A weight from a pack or replica, or a replica's handle.
             return self._instead[key][tower]
-        given = tensor if self._constants.is_copied(tensor) else self._whole(tensor)
-        return self._constants.copied(given) if self._constants.is_copied(given) else given
+        known = self._constants.known(tensor)
+        if known is not None:
+            return known
+        whole = self._whole(tensor)
+        known = self._constants.known(whole)
+        return whole if known is None else known
 
     def are_there(self, by_tower: TowerTensors, joined: dict[Any, Any]) -> None:
         """Connects the stand-ins, once the copies exist.

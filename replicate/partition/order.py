@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, Hashable, Iterator, Mapping, Sequence
 
 from replicate.compat import graph as graph_lib
+from replicate.compat import partitioning
 
 
 def in_order(operations: Sequence[Any]) -> list[Any]:
@@ -32,7 +33,9 @@ def in_order(operations: Sequence[Any]) -> list[Any]:
             loops.setdefault(found[0], []).append(operation)
 
     if not loops:
-        return list(operations) if _was_so(operations) else _sorted(operations, _before)
+        # An edited graph may have operations that take later ones.
+        is_so = partitioning.are_made_in_order(operations)
+        return list(operations) if is_so else _sorted(operations, _before)
 
     # Each outermost loop is a unit, as is each operation outside of loops.
     def units_before(one: Any, before: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
@@ -47,18 +50,6 @@ def in_order(operations: Sequence[Any]) -> list[Any]:
     for one in found:
         made += _sorted(loops[one], _before) if one in loops else [one]
     return made
-
-
-def _was_so(operations: Sequence[Any]) -> bool:
-    """Whether each operation was made after those that lead to it: the graph was not edited."""
-    id_of = graph_lib.id_of
-    for operation in operations:
-        made_at = id_of(operation)
-        if any(id_of(tensor.op) > made_at for tensor in operation.inputs):
-            return False
-        if any(id_of(before) > made_at for before in operation.control_inputs):
-            return False
-    return True
 
 
 def _is_sorted(items: Sequence[Any], before: Callable[[Any], Iterator[Any]]) -> bool:

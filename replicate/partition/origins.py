@@ -51,6 +51,7 @@ class Origins:
 
     Attributes:
         all_control_inputs: By operation that has any: its control inputs.
+        needed: By operation: the initializers that need it; see `initializers.needed`.
     """
 
     def __init__(self, operations: Sequence[Any], layouts: Layouts) -> None:
@@ -64,9 +65,9 @@ class Origins:
         self._found: dict[Any, Origin] = {}
         self._waits: dict[Any, list[Any]] = {}
         given, outside = order.of_the_input(operations, self.all_control_inputs)
-        leaving = [one for one in operations if effects.leaves(one)]
-        left = set(leaving)
-        self._actors = [one for one in operations if effects.acts(one) or one in left]
+        leaving = effects.leaving(operations)
+        self._leaving = set(leaving)
+        self._actors = [one for one in operations if effects.acts(one) or one in self._leaving]
         self._actors += outside
         self._bits = {operation: 1 << index for index, operation in enumerate(self._actors)}
         self._inside = sum(self._bits[one] for one in self._actors if effects.is_inside(one))
@@ -79,7 +80,7 @@ class Origins:
         )
         self._readers = readers.Readers(operations, leaving)
         self._conditions = Branches(operations)
-        self._needed = initializers.needed(operations, layouts)
+        self.needed = initializers.needed(operations, layouts)
         if order.waits_for_later(operations, self.all_control_inputs):
             self._find(operations, is_loop=True)
             return
@@ -106,7 +107,7 @@ class Origins:
     def together(self, tensor: Any) -> Any:
         """Returns a key that is equal for tensors that may cross devices in one pack; see above."""
         origin = self.origin_of(tensor.op)
-        needed = self._needed.get(tensor.op, 0)
+        needed = self.needed.get(tensor.op, 0)
         return origin.meetings, origin.acts, self._branches(tensor), needed
 
     def control_inputs(self, operation: Any) -> Sequence[Any]:
@@ -248,7 +249,7 @@ class Origins:
             if acts >> index & 1
             and not self.origin_of(actor).branches & ~dead
             and not graph_lib.is_in_control_flow(actor)
-            and (actor not in self._layouts.strategies or effects.leaves(actor))
+            and (actor not in self._layouts.strategies or actor in self._leaving)
         ]
 
     def _origin(self, operation: Any) -> Origin:

@@ -74,12 +74,15 @@ class Placement(NamedTuple):
         first = here.devices[:1] if asked == "replicated" else ()
         return here._replace(variables=first, replicates=asked == "replicated")
 
-    def is_first(self, device: str) -> bool:
-        """Whether a device is the consolidation device, the first tower's, or ''."""
-        if not device:
-            return True
+    def place_of_copies(self, device: str) -> str:
+        """Returns the device string of the towers' copies of an operation on `device`.
+
+        It is '' if each is on its tower's device: if the operation names no device, that of the
+        first tower, or the consolidation device.
+        """
         firsts = self.consolidation, self.devices[0]
-        return any(graph_lib.same_device(device, first) for first in firsts)
+        moves = not device or any(graph_lib.same_device(device, first) for first in firsts)
+        return "" if moves else device
 
     def with_choice(self, choice: Any) -> Placement:
         """Returns this placement with the `Reduction` that optimizers chose, a `Choice`.

@@ -12,7 +12,6 @@ from replicate.layouts import SIZE, Layouts
 from replicate.partition import constants, named, rereads
 from replicate.partition.needs import Needs
 from replicate.partition.origins import Origins
-from replicate.partition.sizes import is_size
 
 
 class Plan(NamedTuple):
@@ -42,6 +41,7 @@ class Plan(NamedTuple):
         constants: By operation that runs once and depends on constants alone, so that each tower
             runs a copy instead of receiving the output: the operations that a tower's copy waits
             for; see `constants.find`.
+        needed: By operation: the initializers that need it; see `initializers.needed`.
     """
 
     layouts: Layouts
@@ -58,6 +58,7 @@ class Plan(NamedTuple):
     behind_sizes: dict[Any, list[Any]]
     rereads: rereads.Writes
     constants: constants.Waits
+    needed: dict[Any, int]
 
 
 def make_plan(
@@ -90,7 +91,7 @@ def make_plan(
     # Operations that run once need whole inputs, and wait for operations that may be in towers.
     for operation in operations:
         # Formulas take no inputs, so those of operations that they replace are not needed.
-        if runs_once(operation, layouts) and not is_size(operation, layouts):
+        if runs_once(operation, layouts) and operation not in layouts.sizes:
             for tensor in operation.inputs:
                 needs.whole(tensor)
             dead = origins.dead_with(operation)
@@ -153,6 +154,7 @@ def make_plan(
         behind_sizes=behind,
         rereads=rereads.find(operations, copied, origins),
         constants=constants.find(operations, layouts, origins, needs.copied),
+        needed=origins.needed,
     )
 
 
@@ -229,7 +231,7 @@ def _unnoticed(
         in_towers = {
             one
             for one in control_inputs
-            if is_size(one, layouts) or (one in layouts.strategies and not only_waits)
+            if one in layouts.sizes or (one in layouts.strategies and not only_waits)
         }
         if in_towers:  # Those that make a difference are kept.
             found[operation] = frozenset(in_towers.difference(origins.waits(operation)))

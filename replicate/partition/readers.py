@@ -58,7 +58,7 @@ class Readers:
 
     Args:
         operations: The operations of the graph.
-        leaving: Those that leave a branch or loop; see `effects.leaves`.
+        leaving: Those that leave a branch or loop; see `effects.leaving`.
     """
 
     def __init__(self, operations: Sequence[Any], leaving: Sequence[Any]) -> None:

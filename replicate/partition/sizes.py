@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import Any, Iterable, Mapping, Sequence
 
 from replicate.compat import graph as graph_lib
-from replicate.layouts import SIZE, Layouts
-
-
-def is_size(operation: Any, layouts: Layouts) -> bool:
-    """Whether all outputs of an operation are integers with known formulas."""
-    outputs = operation.outputs
-    if not outputs or layouts.layout_of(outputs[0]) != SIZE:
-        return False  # Most operations, found faster than by `all`.
-    return all(layouts.layout_of(tensor) == SIZE for tensor in outputs)
+from replicate.layouts import Layouts
 
 
 def replaced(
@@ -37,7 +29,7 @@ def replaced(
         seen.add(one)
         if one.type in graph_lib.ENTER:
             continue
-        if is_size(one, layouts):
+        if one in layouts.sizes:
             pending += [tensor.op for tensor in one.inputs] + list(control_inputs.get(one, ()))
         else:
             found[one] = None

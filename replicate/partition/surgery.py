@@ -16,11 +16,11 @@ from replicate.compat import partitioning
 from replicate.layouts import SIZE, Grown, Indices, Partial, Shard
 from replicate.partition import copies as copies_lib
 from replicate.partition import meetings, plans
+from replicate.partition.constants import Constants
 from replicate.partition.inputs import Inputs, TowerTensors
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.plan import Plan, runs_once
 from replicate.partition.rows import Rows
-from replicate.partition.sizes import is_size
 
 SCOPE = "replicate/partition/"  # Name scope of operations between the towers and the rest.
 
@@ -69,9 +69,10 @@ def perform(
         graph_lib.reference(source.tensor): tuple(parts)
         for source, parts in zip(plan.layouts.sources, shards)
     }
-    inputs = Inputs(plan.layouts, by_source, rows, placement, instead, plan.constants)
+    constants = Constants(placement.consolidation, plan.constants, plan.layouts)
+    inputs = Inputs(plan.layouts, by_source, rows, placement, instead, constants)
     with graph_lib.outside_of_scopes(graph), tf.name_scope(SCOPE):
-        copies = copies_lib.copy(plan, inputs, placement, first)
+        copies = copies_lib.copy(plan, inputs, constants, placement, first)
         joined, packs = _join_all(plan, copies, inputs, rows, placement)
         # If the first tower runs the original operations, their shapes are those of a tower.
         if not first:
@@ -160,18 +161,16 @@ def _reconnect(
     """
     copied = set(plan.copied)
     instead = {operation: copies.copies_of(operation) for operation in _waited_for(plan, copied)}
+    sizes = {key for key, one in plan.layouts.by_reference.items() if one == SIZE}
     for operation in plan.operations:
         once = runs_once(operation, plan.layouts)
-        is_formula = is_size(operation, plan.layouts)
+        is_formula = operation in plan.layouts.sizes
         takes_sizes = once and not is_formula
         # Originals of operations in towers, and those that are formulas themselves, keep integers
         # that are computed from originals.
         for index, tensor in enumerate(list(operation.inputs)):
-            if plan.layouts.layout_of(tensor) == SIZE:
-                changes = takes_sizes
-            else:
-                changes = graph_lib.reference(tensor) in joined
-            if changes:
+            key = graph_lib.reference(tensor)
+            if takes_sizes if key in sizes else key in joined:
                 partitioning.take(operation, index, whole(tensor))
         # A round of one device's loop cannot wait for a round of a tower's loop.
         if once and not (is_formula and graph_lib.in_while_loop(operation)):

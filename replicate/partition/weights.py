@@ -12,7 +12,6 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import WHOLE
-from replicate.partition.initializers import needed
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.plan import Plan
 from replicate.reduction import packing
@@ -27,7 +26,7 @@ def pack(plan: Plan, placement: Placement, but: Container[Any] = ()) -> Instead:
         but: References of weights that towers have already.
     """
     reads = [read for read in _reads(plan) if graph_lib.reference(read) not in but]
-    return send(reads, needed(plan.operations, plan.layouts), placement)
+    return send(reads, plan.needed, placement)
 
 
 def send(weights: Sequence[Any], needed_by: dict[Any, int], placement: Placement) -> Instead:

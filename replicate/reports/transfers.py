@@ -87,7 +87,9 @@ def crossing(fetches: Sequence[Any]) -> list[Transfer]:
             continue
         destination = _device_of(op, devices)
         for tensor in op.inputs:
-            source = _device_of(tensor.op, devices)
+            maker = tensor.op
+            # Mostly known, since most operations are made before their takers.
+            source = devices[maker] if maker in devices else _device_of(maker, devices)
             if source != destination and tensor.dtype not in _HANDLES:
                 key = reference(tensor), destination
                 found.setdefault(key, Transfer(tensor, source, destination, op))

@@ -252,14 +252,26 @@ DEFECTS = (
     Defect(
         "random numbers are one for all towers",
         "partition/copies.py",
-        "        change_seed(node, tower)\n",
-        "",
+        "change_seed(node, tower)\n",
+        "pass\n",
     ),
     Defect(
         "an operation that waits for all towers waits for the first",
         "compat/partitioning.py",
         "others.get(one, (one,))",
         "others.get(one, (one,))[:1]",
+    ),
+    Defect(
+        "all towers call the functions of the first",
+        "partition/copies.py",
+        "has_seed or is_framed or calls)",
+        "has_seed or is_framed)",
+    ),
+    Defect(
+        "towers take a constant in place of their parts of a constant batch",
+        "partition/constants.py",
+        "if graph_lib.reference(tensor) in self._batch:",
+        "if not tensor.op:",
     ),
     # The program of one tower.
     Defect(
