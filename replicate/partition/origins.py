@@ -243,14 +243,16 @@ class Origins:
         An operation that waits for a dead one is dead itself. So only actors are returned whose
         branches are all in `dead`, the bits of branches in which the waiting operation is anyway.
         """
-        return [
-            actor
-            for index, actor in enumerate(self._actors if acts else ())
-            if acts >> index & 1
-            and not self.origin_of(actor).branches & ~dead
-            and not graph_lib.is_in_control_flow(actor)
-            and (actor not in self._layouts.strategies or actor in self._leaving)
-        ]
+        found = []
+        while acts:
+            lowest = acts & -acts
+            actor = self._actors[lowest.bit_length() - 1]
+            is_dead = self.origin_of(actor).branches & ~dead
+            is_in_towers = actor in self._layouts.strategies and actor not in self._leaving
+            if not (is_dead or is_in_towers or graph_lib.is_in_control_flow(actor)):
+                found.append(actor)
+            acts ^= lowest
+        return found
 
     def _origin(self, operation: Any) -> Origin:
         inputs, waits = operation.inputs, self.control_inputs(operation)

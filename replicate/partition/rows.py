@@ -68,6 +68,8 @@ def size_of(tensor: Any, axis: int) -> Any:
     rank = tensor.shape.rank
     if rank is None:
         return tf.shape(tensor)[axis]
+    if rank == 1:
+        return tf.raw_ops.Size(input=tensor, out_type=tf.int32)
     # Two operations, while a slice of `tf.shape` needs more.
     return tf.unstack(tf.raw_ops.Shape(input=tensor, out_type=tf.int32), rank)[axis]
 

@@ -90,8 +90,13 @@ def test_one_line_is_enough(name):
 
 
 # A cell of each kind that rows above do not have: an Estimator, and a way to say its optimizer.
-TELLING = ("v1-LinearEstimator-instance", "v1-DNNRegressor-RMSProp", "v1-BaselineRegressor-decay")
-TELLING += ("v2-BaselineEstimator-default", "v2-DNNEstimator-schedule")
+FIRST = ("v1-LinearEstimator-instance", "v2-BaselineEstimator-default")  # CI runs these.
+TELLING = (
+    *FIRST,
+    "v1-DNNRegressor-RMSProp",
+    "v1-BaselineRegressor-decay",
+    "v2-DNNEstimator-schedule",
+)
 
 
 def canned_cells():
@@ -102,7 +107,7 @@ def canned_cells():
             for column, way in enumerate(ways):
                 cell = f"{version}-{name}-{way}"
                 if cell in TELLING or selection.on_diagonal(row, column, 4):
-                    yield selection.cell(f"canned:{cell}", is_quick=cell in TELLING, id=cell)
+                    yield selection.cell(f"canned:{cell}", is_quick=cell in FIRST, id=cell)
 
 
 @pytest.mark.parametrize("name", list(canned_cells()))

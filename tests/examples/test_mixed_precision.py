@@ -48,7 +48,7 @@ def test_float16_without_a_scale_learns_nothing(trained):
     assert unscaled.skipped == 0
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_scale_grows_until_a_gradient_overflows_and_that_step_is_skipped(trained):
     run = trained("float16, dynamic scale")
     before, after = run.loss_scale[:-1], run.loss_scale[1:]

@@ -168,7 +168,7 @@ def two_scales(tmp_path, devices, apply_second, counts_first=True):
         counted = (step, None) if counts_first else (None, step)
         pairs = second.compute_gradients(loss, var_list=[v])
         update = first.minimize(loss, counted[0], var_list=[w])
-        # In this order, so that what applies the second scale reads a step that is counted.
+        # In this order, so that `apply_second` reads the step after it was counted.
         with tf.control_dependencies([update]):
             train_op = apply_second(
                 lambda factor: second.apply_gradients(

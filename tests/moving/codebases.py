@@ -53,7 +53,7 @@ CODEBASES = {
         {"": [], "frozen": ["--freeze_batch_norm"]},
         differs_on_towers=("",),  # Each tower normalises by its own rows.
     ),
-    "tpu": Codebase("run_tpu.py", "train_steps", {"": _OF_TPU}, is_quick=True),
+    "tpu": Codebase("run_tpu.py", "train_steps", {"": _OF_TPU}),
 }
 DEVICES = {"one": [], "towers": ["--num_gpus=2"]}
 

@@ -276,6 +276,7 @@ def check_training(model_fn, batches, num_towers):
     assert_same(trained(model_fn, batches, num_towers), trained(model_fn, batches))
 
 
+@functools.lru_cache(maxsize=None)
 def trained_where(model_fn, placement):
     """Returns the trained variables after each of three steps.
 

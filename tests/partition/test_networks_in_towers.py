@@ -6,6 +6,7 @@ import tensorflow.compat.v1 as tf
 
 import contract
 import replicate
+import selection
 from benchmarks import networks
 from partition import harness
 from replicate.bench import models
@@ -35,7 +36,9 @@ def plan_of(name, num_towers, static):
     return made[0].plan
 
 
-@pytest.mark.parametrize("static", [True, False], ids=["static", "unknown"])
+@pytest.mark.parametrize(
+    "static", [selection.cell(True, is_quick=False, id="static"), pytest.param(False, id="unknown")]
+)
 @pytest.mark.parametrize("name", ["resnet50", "mobilenet_v2", "bert", "wide", "cnn"])
 def test_costly_operations_run_in_towers(name, static):
     plan = plan_of(name, 4, static)
