@@ -76,6 +76,11 @@ class Constants:
         is_copied = tensor.op in self._waits or _is_small(tensor.op)
         return self._copy(tensor) if is_copied else None
 
+    def instead_of(self, tensor: Any) -> Any:
+        """Returns `known(tensor)`, or the tensor itself if it is sent."""
+        known = self.known(tensor)
+        return tensor if known is None else known
+
     def _copy(self, tensor: Any) -> Constant:
         """Returns the `Constant` by which each tower computes a tensor."""
         key = graph_lib.reference(tensor)

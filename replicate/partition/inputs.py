@@ -28,11 +28,12 @@ from replicate.layouts import (
     Unit,
     adds_offset,
 )
+from replicate.partition import rows as rows_lib
 from replicate.partition import splits
 from replicate.partition.constants import Constant, Constants
 from replicate.partition.parts import Parts
 from replicate.partition.placement import Instead, Placement
-from replicate.partition.rows import Formulas, Rows, each_of, in_blocks, ragged, size_of, size_there
+from replicate.partition.rows import Formulas, Rows
 
 _HOST = "/device:CPU:0"  # Kernels take sizes from the host's memory.
 
@@ -96,12 +97,8 @@ class Inputs:
             return self._parts.of(self._whole(tensor), demand.op, tower)
         if key in self._instead:  # A weight from a pack or replica, or a replica's handle.
             return self._instead[key][tower]
-        known = self._constants.known(tensor)
-        if known is not None:
-            return known
-        whole = self._whole(tensor)
-        known = self._constants.known(whole)
-        return whole if known is None else known
+        given = self._constants.instead_of(tensor)
+        return self._constants.instead_of(self._whole(tensor)) if given is tensor else given
 
     def are_there(self, by_tower: TowerTensors, joined: dict[Any, Any]) -> None:
         """Connects the stand-ins, once the copies exist.
@@ -113,12 +110,14 @@ class Inputs:
         self._by_tower, self._are_made = by_tower, True
         for key, stand_in in self._whole_stand_ins.items():
             partitioning.take(stand_in.op, 0, joined[key])
+        held = [
+            (by_tower[graph_lib.reference(measure.tensor)][tower], measure.axis)
+            for _, measure, tower in self._size_stand_ins
+            if tower is not None
+        ]
+        sizes = iter(rows_lib.sizes_there(held))
         for stand_in, measure, tower in self._size_stand_ins:
-            if tower is None:
-                now = self._size_in_towers(measure)
-            else:
-                held = by_tower[graph_lib.reference(measure.tensor)][tower]
-                now = size_there(held, measure.axis)
+            now = self._size_in_towers(measure) if tower is None else next(sizes)
             partitioning.take(stand_in.op, 0, now)
 
     def size(self, tensor: Any) -> Any:
@@ -136,9 +135,9 @@ class Inputs:
         if unit == ROWS:
             return self._rows
         if unit not in self._ragged and isinstance(unit, Blocks):
-            self._ragged[unit] = in_blocks(self._rows, self.blocks(unit))
+            self._ragged[unit] = rows_lib.in_blocks(self._rows, self.blocks(unit))
         if unit not in self._ragged:
-            self._ragged[unit] = ragged(self._rows, self._held(unit))
+            self._ragged[unit] = rows_lib.ragged(self._rows, self._held(unit))
         return self._ragged[unit]
 
     def _held(self, unit: Unit) -> Sequence[Any]:
@@ -228,7 +227,7 @@ class Inputs:
         if is_there or (is_entry and tensor.op not in self._layouts.strategies):
             if is_entry:
                 return tensor[axis]
-            size = size_of(tensor, axis)
+            size = rows_lib.size_of(tensor, axis)
             if not of_each:
                 return size
             unit = getattr(layout, "unit", ROWS)
@@ -246,7 +245,7 @@ class Inputs:
         if there is None:
             return self._size_stand_in(measure, tower)
         with tf.control_dependencies(None):
-            return size_there(there[tower], measure.axis)
+            return rows_lib.size_there(there[tower], measure.axis)
 
     def _size_stand_in(self, measure: Measure, tower: int | None) -> Any:
         """Returns a stand-in for a size of a tower, or of all towers if `tower` is None."""
@@ -270,14 +269,14 @@ class Inputs:
             return self._grown_size(measure.tensor, by_tower)
         if measure.is_entry:
             return tf.reduce_max(tf.stack([shape[measure.axis] for shape in by_tower]))
-        size = size_there(by_tower[0], measure.axis)
+        size = rows_lib.size_there(by_tower[0], measure.axis)
         layout = self._layouts.layout_of(measure.tensor)
         if not isinstance(layout, (Indices, Shard)) or getattr(layout, "axis", 0) != measure.axis:
             return size
         if layout.unit == ROWS:
             each = size // tf.maximum(self._rows.counts[0], 1)
         else:  # The first tower may have no entries, so all towers are measured.
-            each = each_of(by_tower, measure.axis, self.rows_of(layout.unit))
+            each = rows_lib.each_of(by_tower, measure.axis, self.rows_of(layout.unit))
         return each if measure.of_each else each * self.rows_of(layout.unit).total
 
     def rounds(self, tensor: Any, first: Any) -> Any:
@@ -290,7 +289,7 @@ class Inputs:
         layout = self._layouts.layout_of(tensor)
         assert isinstance(layout, Grown)
         in_a_round = self._formulas.product(layout.each, self._rows.held[0], tf.int32)
-        return (size_of(first, 0) - layout.begin) // tf.maximum(in_a_round, 1)
+        return (rows_lib.size_of(first, 0) - layout.begin) // tf.maximum(in_a_round, 1)
 
     def _grown_size(self, tensor: Any, by_tower: Sequence[Any]) -> Any:
         """Returns the size of axis 0 of a `Grown` tensor, an int32 scalar tensor."""

@@ -7,6 +7,7 @@ from typing import Any, Callable, NamedTuple, Sequence, Union
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from replicate.compat.node_builder import NodeBuilder
 from replicate.layouts import ROWS, Dim, Monomial
 from replicate.layouts import dims as dims_lib
 
@@ -14,6 +15,7 @@ Count = Union[int, Any]
 
 # Kernels take shapes from the host's memory, so integers are computed there.
 _HOST = "/device:CPU:0"
+_SCOPE = "replicate/partition/sizes/"
 
 
 class Rows(NamedTuple):
@@ -78,6 +80,25 @@ def size_there(tensor: Any, axis: int) -> Any:
     """Returns the size of an axis, an int32 scalar tensor, measured on the tensor's device."""
     with tf.device(tensor.device):
         return size_of(tensor, axis)
+
+
+def sizes_there(places: Sequence[tuple[Any, int]]) -> list[Any]:
+    """Returns what `size_there` does for many tensors and axes, most of it made by one import."""
+    builder = NodeBuilder()
+    named = {}
+    for index, (tensor, axis) in enumerate(places):
+        rank, dtype, device = tensor.shape.rank, tensor.dtype, tensor.device
+        if rank is None:
+            continue
+        taken = [builder.name_of(tensor)]
+        if rank == 1:
+            named[index] = builder.add("Size", taken, dtype, device, out_type=tf.int32)
+        else:
+            shape = builder.add("Shape", taken, dtype, device, out_type=tf.int32)
+            parts = builder.add("Unpack", [shape], tf.int32, device, num=rank, axis=0)
+            named[index] = f"{parts}:{axis}"
+    made = dict(zip(named, builder.make(_SCOPE, named.values())))
+    return [made[i] if i in made else size_there(*place) for i, place in enumerate(places)]
 
 
 def each_of(by_tower: Sequence[Any], axis: int, rows: Rows) -> Any:
