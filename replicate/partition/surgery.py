@@ -170,7 +170,8 @@ def _reconnect(
         # that are computed from originals.
         for index, tensor in enumerate(list(operation.inputs)):
             key = graph_lib.reference(tensor)
-            if takes_sizes if key in sizes else key in joined:
+            changes = takes_sizes if key in sizes else key in joined
+            if changes:
                 partitioning.take(operation, index, whole(tensor))
         # A round of one device's loop cannot wait for a round of a tower's loop.
         if once and not (is_formula and graph_lib.in_while_loop(operation)):
