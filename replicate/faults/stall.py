@@ -101,7 +101,7 @@ class StallHook(tf.train.SessionRunHook):
 
 
 class _Watch(threading.Thread):
-    """Watches the thread that starts it, as long as that thread is in a session."""
+    """Watches the thread that starts it, as long as that thread is in its present session."""
 
     def __init__(self, config: Any, limit: float) -> None:
         super().__init__(name="replicate-stall", daemon=True)
@@ -111,6 +111,8 @@ class _Watch(threading.Thread):
         self._in_cluster = bool(config.cluster_spec)
         self._task = self._heartbeats.task if self._in_cluster else "this process"
         self._watched = threading.get_ident()
+        # The thread may enter another session when this one has failed, for a second attempt.
+        self._outer = sessions.innermost(self._watched)
         # The watched session may itself belong to an evaluation.
         self._evaluations = sessions.evaluations(self._watched)
         self._session: Any = None
@@ -159,7 +161,10 @@ class _Watch(threading.Thread):
         No hook is called when a session fails, so the watched thread's stack is looked at.
         """
         is_open = self._coord is not None and not self._coord.should_stop()
-        return is_open or sessions.is_in_call(self._watched)
+        return is_open or self._is_in_call()
+
+    def _is_in_call(self) -> bool:
+        return sessions.is_in_call(self._watched, self._outer)
 
     def _beat(self, has_ended: bool = False) -> None:
         try:
@@ -228,10 +233,10 @@ class _Watch(threading.Thread):
             # because closing blocks if a server is gone.
             threading.Thread(target=self._session.close, daemon=True).start()
             deadline = time.monotonic() + self._limit
-            while sessions.is_in_call(self._watched) and time.monotonic() < deadline:
+            while self._is_in_call() and time.monotonic() < deadline:
                 if self._ends.wait(0.1):
                     return
-            if not sessions.is_in_call(self._watched):
+            if not self._is_in_call():
                 return
         tf.logging.fatal("replicate: %s", error)
         for stream in (sys.stdout, sys.stderr):

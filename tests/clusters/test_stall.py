@@ -38,9 +38,26 @@ def test_bad_arguments(arguments, text):
         StallHook(**arguments)
 
 
-def test_a_step_without_an_end(tmp_path):
+class StandsStill(tf.train.SessionRunHook):
+    """The limit passes when the first step begins, and no time passes otherwise.
+
+    So a slow machine cannot reach the limit while the session is made or closed, where the hook
+    ends the process, which is that of all tests.
+    """
+
+    def __init__(self, monkeypatch, limit_secs):
+        self._limit = limit_secs
+        self._now = 0.0
+        monkeypatch.setattr(stall, "time", types.SimpleNamespace(monotonic=lambda: self._now))
+
+    def before_run(self, run_context):
+        self._now = 2 * self._limit
+
+
+def test_a_step_without_an_end(tmp_path, monkeypatch):
     """It waits for a queue that nobody fills."""
     hook = StallHook(estimator.RunConfig(str(tmp_path)), limit_secs=1)
+    stands = StandsStill(monkeypatch, limit_secs=1)
     tf.train.get_or_create_global_step()
     never = tf.FIFOQueue(1, tf.float32).dequeue()
     text = (
@@ -48,7 +65,7 @@ def test_a_step_without_an_end(tmp_path):
         "it waits for, such as its input, and start it again…If steps take longer, raise `limit"
     )
     with pytest.raises(StallError, match=matching(text)), tf.train.MonitoredSession(
-        hooks=[hook]
+        hooks=[hook, stands]
     ) as session:
         session.run(never)
 
@@ -168,7 +185,7 @@ def test_an_evaluation_inside_training_does_not_count(tmp_path, monkeypatch, tra
     assert slow.steps >= 2
 
 
-def test_an_evaluation_that_has_the_hook_is_watched(tmp_path):
+def test_an_evaluation_that_has_the_hook_is_watched(tmp_path, monkeypatch):
     def model_fn(features, labels, mode):
         del features, labels
         return estimator.EstimatorSpec(mode, loss=tf.FIFOQueue(1, tf.float32, [[]]).dequeue())
@@ -177,9 +194,32 @@ def test_an_evaluation_that_has_the_hook_is_watched(tmp_path):
     model.train(ones, max_steps=1)
     config = estimator.RunConfig(str(tmp_path / "other"))
     stuck = estimator.Estimator(model_fn, config=config)
-    hook = StallHook(config, limit_secs=1)
+    hooks = [StallHook(config, limit_secs=1), StandsStill(monkeypatch, limit_secs=1)]
     with pytest.raises(StallError, match="Training stands still"):
-        stuck.evaluate(ones, checkpoint_path=model.latest_checkpoint(), hooks=[hook])
+        stuck.evaluate(ones, checkpoint_path=model.latest_checkpoint(), hooks=hooks)
+    in_the_next_session_no_watch_is_left()
+
+
+def in_the_next_session_no_watch_is_left():
+    """It would end the process: a session that fails does not say so."""
+    with tf.Graph().as_default(), tf.train.MonitoredSession() as session:
+        session.run_step_fn(lambda step_context: joined_watches())
+
+
+def joined_watches():
+    for thread in threading.enumerate():
+        if thread.name == "replicate-stall":
+            thread.join(timeout=60)
+            assert not thread.is_alive()
+
+
+def test_a_session_that_fails_is_not_taken_for_the_next(tmp_path, monkeypatch):
+    monkeypatch.setattr(stall, "_MOST_SECS", 0.1)
+    hook = StallHook(estimator.RunConfig(str(tmp_path)), limit_secs=600)
+    tf.train.get_or_create_global_step()
+    with pytest.raises(ZeroDivisionError), tf.train.MonitoredSession(hooks=[hook]):
+        1 / 0  # noqa: B018
+    in_the_next_session_no_watch_is_left()
 
 
 def test_it_ends_with_the_session(tmp_path):
@@ -189,9 +229,7 @@ def test_it_ends_with_the_session(tmp_path):
         assert session.run(step) == 1
     with pytest.raises(ZeroDivisionError), tf.train.MonitoredSession(hooks=[hook]) as session:
         1 / 0  # noqa: B018
-    for thread in threading.enumerate():
-        if thread.name == "replicate-stall":
-            thread.join()
+    joined_watches()
 
 
 @pytest.fixture
