@@ -216,16 +216,14 @@ def replicate_model_fn(
             variable_placement, tower_devices, consolidation, cluster
         )
 
-        def shard(features: Any, labels: Any) -> Any:
-            return sharding.shard(
-                features,
-                labels,
-                len(tower_devices),
-                need_row=training,
-                unsplit_features=checked.unsplit_features,
-                batch_axis=checked.batch_axis,
-            )
-
+        shard = functools.partial(
+            sharding.shard,
+            num_towers=len(tower_devices),
+            need_row=training,
+            unsplit_features=checked.unsplit_features,
+            batch_axis=checked.batch_axis,
+            same_rows=per_tower,
+        )
         prefetched = shards = coverage = None
         if training and checked.prefetch_to_devices:
             prefetched = prefetching.Prefetched(batch)

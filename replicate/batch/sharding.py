@@ -6,7 +6,8 @@ the axis in `batch_axis`, as in time-major tensors of shape [time, n, ...].
 
 A step may take several batches, such as one for training and one for validation: if features and
 labels are dicts with the same keys, each key holds a separate batch. Its rows are a multiple of
-those of the smallest, which counts as *the* batch, and it is split in the same proportion.
+those of the smallest, which counts as *the* batch, and it is split in the same proportion. So are
+tensors of one batch that have several entries for each row; see `other_sizes`.
 
 A Python list of numbers or strings is data, as for `tf.convert_to_tensor`, and split by rows; a
 list of tensors is a structure. In tuples and dicts, numbers and strings are not data.
@@ -20,7 +21,7 @@ from typing import Any, Hashable, Iterable, Mapping, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
-from replicate.batch import entries, row_counts, splitting
+from replicate.batch import entries, other_sizes, row_counts, splitting
 from replicate.compat import graph as graph_lib
 
 SHARD_SCOPE = "replicate/shard/"  # Name scope of the operations that make shards.
@@ -79,6 +80,7 @@ def shard(
     *,
     unsplit_features: Iterable[str] = (),
     batch_axis: int | Mapping[str, int] = 0,
+    same_rows: bool = False,
 ) -> Shards:
     """Splits features and labels by rows, along axis 0 or the axis in `batch_axis`.
 
@@ -86,7 +88,8 @@ def shard(
         features: Nested structure (dict, list, tuple, namedtuple) of tensors, `tf.SparseTensor`s
             and `tf.RaggedTensor`s of shape [n, ...], the same n in all of a batch, and of Python
             lists of n numbers or strings, or of lists of these, which become tensors. Every tower
-            gets all scalars, None and other objects that are not tensors.
+            gets all scalars, None and other objects that are not tensors, and tensors whose static
+            shapes tell that they have no rows.
         labels: Like `features`; None if there are none. If both are dicts with the same keys, each
             key holds a separate batch, of n times a whole number of rows.
         num_towers: N. If the batch has fewer rows, the remaining shards hold a copy of its last
@@ -97,6 +100,7 @@ def shard(
         batch_axis: The axis of rows, or a dictionary of axes by names; see
             `entries.axes_by_path`. Its names are like those of `unsplit_features`. Ragged
             tensors always have their rows on axis 0.
+        same_rows: Whether a batch with tensors of different static sizes is an error.
 
     Returns:
         A `Shards`.
@@ -129,6 +133,8 @@ def shard(
             # Every leaf that can be split has an axis 0.
             axes.append(axis and splitting.checked_axis(path, leaves[-1], axis))
         keys = _batch_keys(batch["features"], batch["labels"])
+        if set(keys) == {None} and not same_rows:
+            keys, splitters, axes = _by_sizes(paths, leaves, splitters, axes)
         batches: dict[Hashable, list[tuple[str, Any, int]]] = {}
         for key, path, leaf, axis, split in zip(keys, paths, leaves, axes, splitters):
             if split:
@@ -168,6 +174,27 @@ def shard(
         held.starts,
         held.counts,
     )
+
+
+def _by_sizes(
+    paths: Sequence[str], leaves: Sequence[Any], splitters: Sequence[Any], axes: Sequence[int]
+) -> tuple[list[int], list[Any], list[int]]:
+    """Returns how many entries each leaf has for a row, and its splitter and axis of rows."""
+    each, found, places = [1] * len(leaves), list(splitters), list(axes)
+    split = [place for place, splitter in enumerate(splitters) if splitter]
+    given = [other_sizes.Leaf(paths[place], leaves[place], axes[place]) for place in split]
+    for place, leaf, rows in zip(split, given, other_sizes.find(given)):
+        if rows is None:
+            found[place] = None
+            tf.logging.info(
+                "replicate: every tower gets all %d entries of %s, which has none for each row of "
+                "the batch.",
+                leaf.size,
+                leaf.path,
+            )
+        else:
+            each[place], places[place] = rows.times, rows.axis
+    return each, found, places
 
 
 def name_size(shards: Shards) -> None:

@@ -69,7 +69,7 @@ def whole_batch(features: Any, labels: Any, num_cores: int) -> Any:
                 f"{num_cores}, but {path} has {shape.as_list()[0]}. Choose another batch size, and "
                 "batch with `drop_remainder=True`."
             )
-    whole = sharding.shard(features, labels, 1, need_row=True)
+    whole = sharding.shard(features, labels, 1, need_row=True, same_rows=True)
     return whole._replace(rows=[whole.total // num_cores])
 
 

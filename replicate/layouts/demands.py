@@ -51,9 +51,11 @@ def _has_share(op: Op, index: int, demand: Share) -> bool:
     all pairs of rows have n on an axis within each row, too.
     """
     value, axis, many = op.value(index), demand.axis, count(demand.unit, op.rows)
-    if value is None or value.ndim > 1 or not -value.size <= axis < value.size:
+    if value is None or value.ndim > 1:
         return False
-    entry = value.flat[axis]
+    if axis is not None and not -value.size <= axis < value.size:
+        return False
+    shared = list(value.flat) if axis is None else [value.flat[axis]]
     # Each tower resolves -1 to the size of its own rows.
-    is_multiple = entry == -1 or dims_lib.over(entry, many) is not None
-    return is_multiple and not any(dims_lib.is_of_loop(entry) for entry in value.flat)
+    are_multiples = all(entry == -1 or dims_lib.over(entry, many) is not None for entry in shared)
+    return are_multiples and not any(dims_lib.is_of_loop(entry) for entry in value.flat)

@@ -20,9 +20,13 @@ class Blocks(NamedTuple):
     """An axis with `many` blocks, each with all rows, such as two concatenated views of a batch.
 
     `[time, n, d]` reshaped to `[time * n, d]` is another case. A tower has its rows of every block.
+
+    If blocks differ in size, `parts` has how many entries of each block a row has, without a common
+    divisor, and `many` is their sum: (1, 3) for rows before three candidates of each row.
     """
 
     many: Dim
+    parts: tuple[int, ...] = ()
     kind: str = "blocks"
 
 
@@ -119,9 +123,12 @@ class PerTowerLayout(NamedTuple):
 
 
 class Share(NamedTuple):
-    """A demand: integers of the whole batch, such as a shape, with the tower's share at `axis`."""
+    """A demand: integers of the whole batch, such as a shape, with the tower's share at `axis`.
 
-    axis: int
+    If `axis` is None, all of them are the tower's shares.
+    """
+
+    axis: int | None
     unit: Unit = ROWS
     kind: str = "share"
 

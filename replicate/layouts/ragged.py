@@ -95,11 +95,13 @@ def strategy(
     kinds = {one.unit for one in plain if isinstance(one, Shard)}
     if len(kinds) > 1:
         # An operand of rows, such as a filled one, is taken whole, and split into blocks like the
-        # other operand.
-        kinds.discard(ROWS)
-        if len(kinds) > 1 or not isinstance(next(iter(kinds)), Blocks):
+        # other operand. So are operands whose blocks have other sizes.
+        blocks = [one for one in kinds if isinstance(one, Blocks)]
+        if len(blocks) < len(kinds - {ROWS}) or len({one.many for one in blocks}) > 1:
             return None
-        plain = [WHOLE if isinstance(o, Shard) and o.unit == ROWS else o for o in plain]
+        most = max(blocks, key=lambda one: len(one.parts))
+        plain = [WHOLE if isinstance(o, Shard) and o.unit != most else o for o in plain]
+        kinds = {most}
     unit = next(iter(kinds), ROWS)
     if isinstance(unit, str) and unit != ROWS and operation.type.startswith(_NEED_ROWS):
         return None

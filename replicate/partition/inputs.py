@@ -135,7 +135,8 @@ class Inputs:
         if unit == ROWS:
             return self._rows
         if unit not in self._ragged and isinstance(unit, Blocks):
-            self._ragged[unit] = rows_lib.in_blocks(self._rows, self.blocks(unit))
+            many = self._formulas.product(unit.many, 1, tf.int32)
+            self._ragged[unit] = rows_lib.in_blocks(self._rows, many)
         if unit not in self._ragged:
             self._ragged[unit] = rows_lib.ragged(self._rows, self._held(unit))
         return self._ragged[unit]
@@ -151,10 +152,10 @@ class Inputs:
         return self._sizes[unit]
 
     def blocks(self, unit: Any) -> Any:
-        """Returns how many `Blocks` there are, an integer or a scalar tensor; None of others."""
+        """Returns the `splits.Blocks` of a `Unit`; None if it is another."""
         if not isinstance(unit, Blocks):
             return None
-        return self._formulas.product(unit.many, 1, tf.int32)
+        return unit.parts or self._formulas.product(unit.many, 1, tf.int32)
 
     def offset(self, tensor: Any, tower: int) -> Any:
         """Returns the tensor to add to a tower's `Indices` to get those of one device."""

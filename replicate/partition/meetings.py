@@ -261,9 +261,7 @@ def _join(part: Part, by_tower: Sequence[Any], has_rows: Sequence[Any], links: T
             by_tower = [links.send(value, index) for index, value in enumerate(by_tower)]
         if part.blocks is None:
             return tf.concat(by_tower, layout.axis)
-        # The towers' rows are joined within each block.
-        blocks = [splits.apart(value, layout.axis, part.blocks) for value in by_tower]
-        return splits.together(tf.concat(blocks, layout.axis + 1), layout.axis)
+        return splits.joined(by_tower, layout.axis, part.blocks)
     # A repeated value changes a product, but none of the reductions below.
     if layout.op == "prod":
         return tf.reduce_prod(tf.stack(by_tower), 0)

@@ -160,13 +160,13 @@ class Formulas:
             value: Array of `Dim`s.
             dtype: Its type.
         """
-        return self._make(value, dtype, self._rows.total, None, -1)
+        return self._make(value, dtype, self._rows.total, (), -1)
 
     def share(
         self,
         value: np.ndarray[Any, Any],
         dtype: Any,
-        axis: int,
+        axis: int | None,
         tower: int,
         count: Dim,
         held: Count,
@@ -176,20 +176,21 @@ class Formulas:
         Args:
             value: Array of `Dim`s.
             dtype: Its type.
-            axis: The index of the integer that is a multiple of `count`.
+            axis: The index of the integer that is a multiple of `count`; None if all are.
             tower: The index of the tower.
             count: The number of rows, or of another unit, in the batch.
             held: The number of these in the tower.
         """
-        return self._make(value, dtype, held, axis % value.size, tower, count)
+        return self._make(value, dtype, held, _shared(value, axis), tower, count)
 
-    def constant_share(self, value: np.ndarray[Any, Any], axis: int, tower: int) -> Any:
+    def constant_share(self, value: np.ndarray[Any, Any], axis: int | None, tower: int) -> Any:
         """Returns the result of `share` as an array of integers, None if they are not known."""
         if not self._rows.are_known or any(isinstance(entry, Monomial) for entry in value.flat):
             return None
         made = value.astype(np.int64)
-        if made.flat[axis] != -1:  # Else the operation finds the size itself.
-            made.flat[axis] = made.flat[axis] // self._rows.total * self._rows.held[tower]
+        for place in _shared(value, axis):
+            if made.flat[place] != -1:  # Else the operation finds the size itself.
+                made.flat[place] = made.flat[place] // self._rows.total * self._rows.held[tower]
         return made
 
     def _make(
@@ -197,15 +198,15 @@ class Formulas:
         value: np.ndarray[Any, Any],
         dtype: Any,
         held: Count,
-        axis: Any,
+        shared: tuple[int, ...],
         tower: int,
         count: Dim = 1,
     ) -> Any:
         entries = list(value.flat)
-        key = tuple(entries), value.shape, dtype, axis, tower, count
+        key = tuple(entries), value.shape, dtype, shared, tower, count
         if key not in self._made:
             with tf.device(_HOST), tf.control_dependencies(None):
-                self._made[key] = self._combine(entries, value.shape, dtype, axis, count, held)
+                self._made[key] = self._combine(entries, value.shape, dtype, shared, count, held)
         return self._made[key]
 
     def _combine(
@@ -213,13 +214,13 @@ class Formulas:
         entries: Sequence[Dim],
         shape: tuple[int, ...],
         dtype: Any,
-        axis: Any,
+        shared: tuple[int, ...],
         count: Dim,
         held: Count,
     ) -> Any:
         made: list[Any] = []
         for place, entry in enumerate(entries):
-            if place == axis and entry != -1:
+            if place in shared and entry != -1:
                 each = dims_lib.over(entry, count)
                 assert each is not None
                 made.append(self._times(each, held, dtype))
@@ -246,6 +247,11 @@ class Formulas:
             known = self._rows.total if dims_lib.is_rows(name) else self._size_of(name)
             made = _product(made, _cast(known, dtype))
         return made
+
+
+def _shared(value: np.ndarray[Any, Any], axis: int | None) -> tuple[int, ...]:
+    """Returns the places of the integers that are a tower's shares."""
+    return tuple(range(value.size)) if axis is None else (axis % value.size,)
 
 
 def _product(a: Any, b: Any) -> Any:

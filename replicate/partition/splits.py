@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Sequence
+from typing import Any, Sequence, Union
 
 import tensorflow.compat.v1 as tf
 
 from replicate.partition import rows as rows_lib
 from replicate.partition.rows import Rows
 
+Blocks = Union[int, tf.Tensor, "tuple[int, ...]"]
+"""How many blocks an axis has, or how many entries of each block a row has, if these differ."""
+
 
 def split(
-    tensor: Any, axis: int, rows: Rows, blocks: Any = None, each: int | None = None
+    tensor: Any, axis: int, rows: Rows, blocks: Blocks | None = None, each: int | None = None
 ) -> list[Any]:
     """Returns the towers' shards of a tensor.
 
@@ -20,7 +23,7 @@ def split(
             entry, which every tower gets, since operations broadcast it.
         axis: The axis.
         rows: The `Rows`.
-        blocks: The number of `Blocks` on the axis, for tensors of known rank. None: rows.
+        blocks: The `Blocks` on the axis, for tensors of known rank. None: rows.
         each: How many entries of the axis each row has, without `blocks`. None: that is found at
             run time.
     """
@@ -79,15 +82,38 @@ def _slice(tensor: Any, axis: int, begin: Any, count: Any, rank: Any) -> Any:
     return tf.slice(tensor, on_axis * begin, on_axis * (count + 1) - 1)
 
 
-def _split_blocks(tensor: Any, axis: int, rows: Rows, blocks: Any) -> list[Any]:
+def _split_blocks(tensor: Any, axis: int, rows: Rows, blocks: Blocks) -> list[Any]:
     """Splits every block among towers; a single entry is for all of them."""
+    if isinstance(blocks, tuple):
+        by_block = [split(part, axis, rows) for part in _parts(tensor, axis, blocks)]
+        return [tf.concat(own, axis) for own in zip(*by_block)]
     is_one = tf.equal(rows_lib.size_of(tensor, axis), 1)
     # A single entry is one block of one entry, of which each tower gets all.
-    parts = split(apart(tensor, axis, tf.where_v2(is_one, 1, blocks)), axis + 1, rows)
-    return [together(part, axis) for part in parts]
+    parts = split(_apart(tensor, axis, tf.where_v2(is_one, 1, blocks)), axis + 1, rows)
+    return [_together(part, axis) for part in parts]
 
 
-def apart(tensor: Any, axis: int, blocks: Any) -> Any:
+def joined(by_tower: Sequence[Any], axis: int, blocks: Blocks) -> Any:
+    """Reverses `split` of blocks: concatenates the towers' rows within each block."""
+    if isinstance(blocks, tuple):
+        by_block = zip(*(_parts(value, axis, blocks) for value in by_tower))
+        return tf.concat([part for own in by_block for part in own], axis)
+    apart = [_apart(value, axis, blocks) for value in by_tower]
+    return _together(tf.concat(apart, axis + 1), axis)
+
+
+def _parts(tensor: Any, axis: int, parts: tuple[int, ...]) -> list[Any]:
+    """Returns the blocks of an axis, which have so many entries for each row.
+
+    Of a single entry, which operations broadcast, it is the first one, and the others are empty.
+    """
+    size = rows_lib.size_of(tensor, axis)
+    is_first = tf.one_hot(0, len(parts), dtype=tf.int32)
+    sizes = tf.where_v2(tf.equal(size, 1), is_first, size // sum(parts) * tf.constant(parts))
+    return list(tf.split(tensor, sizes, axis, num=len(parts)))
+
+
+def _apart(tensor: Any, axis: int, blocks: Any) -> Any:
     """Returns a tensor of known rank with blocks on `axis`, and their entries on the next axis."""
     shape = tf.shape(tensor)
     size = shape[axis] // tf.maximum(blocks, 1)
@@ -95,8 +121,8 @@ def apart(tensor: Any, axis: int, blocks: Any) -> Any:
     return tf.reshape(tensor, made)
 
 
-def together(tensor: Any, axis: int) -> Any:
-    """Reverses `apart`."""
+def _together(tensor: Any, axis: int) -> Any:
+    """Reverses `_apart`."""
     shape = tf.shape(tensor)
     made = tf.concat([shape[:axis], [shape[axis] * shape[axis + 1]], shape[axis + 2 :]], 0)
     return tf.reshape(tensor, made)

@@ -204,7 +204,7 @@ class Batch:
         both = (self.features, self.labels)
         return all(isinstance(each, dict) for each in both) and {*both[0]} == {*both[1]}
 
-    def shard(self, rows=None):
+    def shard(self, rows=None, **kwargs):
         """Returns the `Shards`; `rows` is as for `tensors_of`."""
         rows = self.rows if rows is None else rows
         return sharding.shard(
@@ -213,6 +213,7 @@ class Batch:
             self.towers,
             self.need_row,
             batch_axis=axes_of(self.features, self.labels),
+            **kwargs,
         )
 
 

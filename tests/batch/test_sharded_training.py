@@ -159,6 +159,32 @@ def test_the_weight_of_a_list_by_hand():
     np.testing.assert_allclose([loss, w], [0.3 * 0.25, 0.3 - 0.25 * 0.25], rtol=1e-12)
 
 
+def of_several_sizes():
+    """Rows, three others for each of them, a table, and time-major frames, of static shapes."""
+    frames, _ = rows_of(7)
+    others = np.sin(np.arange(21 * 2.0)).reshape(21, 2)
+    table = np.linspace(-1, 1, 10).reshape(5, 2)
+    x = np.concatenate([ROWS, ROWS**2 / 9], 1)
+    return {"x": x, "others": others, "table": table, "frames": frames}, TARGETS
+
+
+def told_apart(features, labels, w):
+    """Embeds rows and others at once, as in semi-supervised learning."""
+    x, others = features["x"], features["others"]
+    embedded = tf.tanh(
+        tf.concat([x, others], 0) @ tf.linalg.diag(w) @ tf.transpose(features["table"])
+    )
+    rows, more = tf.split(embedded, [7, 21])
+    seen = tf.reduce_sum(features["frames"], [0, 2]) / 9
+    return tf.square(tf.reduce_sum(rows, 1) + seen * w[0] - labels) + tf.reduce_mean(more**2)
+
+
+@pytest.mark.parametrize("num_towers", TOWERS)
+def test_tensors_of_other_sizes_are_split_or_whole(num_towers, warnings):
+    assert_trains_alike(told_apart, [2], of_several_sizes, num_towers)
+    assert warnings() == []
+
+
 def sentences():
     return parsed([[4], [1, 2], [], [3, 1, 2, 1], [2, 2, 4], [1], [4, 3]]), TARGETS
 

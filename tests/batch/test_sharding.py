@@ -156,11 +156,11 @@ def test_shards_of_every_kind(axis, rows, num_towers, shape):
     check_batch(Batch(kinds(axis, shape), None, rows, num_towers, need_row=False))
 
 
-def error_of(batch, rows=None):
+def error_of(batch, rows=None, **kwargs):
     """Returns the class and text of the error of a rule that a batch breaks, whenever it does."""
     errors = (ValueError, tf.errors.InvalidArgumentError)
     with tf.Graph().as_default(), pytest.raises(errors) as caught:
-        shards = batch.shard(rows)
+        shards = batch.shard(rows, **kwargs)
         run([shards.features, shards.labels])
     return type(caught.value), str(caught.value)
 
@@ -189,7 +189,7 @@ def test_leaves_of_other_sizes_are_refused(batch, data):
     odd = data.draw(st.sampled_from(found))
     more = data.draw(st.integers(1, 5))
     rows = batch.rows + batch.towers
-    kind, text = error_of(batch, lambda leaf: rows + more * (leaf == odd))
+    kind, text = error_of(batch, lambda leaf: rows + more * (leaf == odd), same_rows=True)
     is_known = odd.is_static and sum(leaf.is_static for leaf in found) > 1
     assert kind is (ValueError if is_known else tf.errors.InvalidArgumentError)
     assert re.search(matching(SAME_ROWS + NOT_IN_BATCH), text)
@@ -257,7 +257,47 @@ def test_a_scalar_of_unknown_rank_is_named():
 def test_the_batches_of_a_step_are_known_by_features_and_labels_alike():
     features = {"image": tf.ones([4]), "anchors": tf.ones([8])}
     with pytest.raises(ValueError, match="features/anchors has 8"):
-        sharding.shard(features, {"boxes": tf.ones([4])}, 2, need_row=True)
+        sharding.shard(features, {"boxes": tf.ones([4])}, 2, need_row=True, same_rows=True)
+
+
+# By what the graph knows of the shapes of features and labels: how they are split into 3 and 2 rows
+# of 5, as (axis, entries per row), or None if every tower gets all.
+OTHER_SIZES = {
+    "several entries of each row": ([[5, 2], [15, 2]], [[5]], [(0, 1), (0, 3), (0, 1)]),
+    "a table": ([[5], [4, 3]], [[5]], [(0, 1), None, (0, 1)]),
+    "time first": ([[9, 5, 2], [5]], [[5]], [(1, 1), (0, 1), (0, 1)]),
+    "labels decide": ([[4], [4], [4]], [[5]], [None, None, None, (0, 1)]),
+    "most labels": ([[5]], [[3], [5], [5]], [(0, 1), None, (0, 1), (0, 1)]),
+    "most features": ([[5], [2], [5]], None, [(0, 1), None, (0, 1)]),
+    "the smallest of as many": ([[15], [5]], None, [(0, 3), (0, 1)]),
+    "unknown ones": ([[None], [4], [None, 2]], [[None]], [(0, 1), None, (0, 1), (0, 1)]),
+    "one that is unknown": ([[None], [10]], [[5]], [(0, 1), (0, 2), (0, 1)]),
+    "no entries": ([[5], [0]], [[5]], [(0, 1), None, (0, 1)]),
+}
+
+
+@pytest.mark.parametrize(("features", "labels", "want"), OTHER_SIZES.values(), ids=OTHER_SIZES)
+def test_tensors_of_other_sizes(features, labels, want):
+    def tensors(shapes):
+        sizes = [[5 if size is None else size for size in shape] for shape in shapes or ()]
+        values = [np.random.RandomState(0).normal(size=size) for size in sizes]
+        made = [tf.placeholder_with_default(*pair) for pair in zip(values, shapes or ())]
+        return (made if shapes else None), values
+
+    (features, values), (labels, more) = tensors(features), tensors(labels)
+    shards = sharding.shard(features, labels, 2, need_row=True)
+    parts = run(
+        [[*own, *(of_labels or [])] for own, of_labels in zip(shards.features, shards.labels)]
+    )
+    for place, (value, how) in enumerate(zip([*values, *more], want)):
+        got = parts[place], parts[place + len(want)]
+        if how is None:
+            assert all(np.array_equal(one, value) for one in got)
+            continue
+        axis, each = how
+        for one, cut in zip(got, np.split(value, [3 * each], axis)):
+            np.testing.assert_array_equal(one, cut)
+    assert shards.total == 5 or run([shards.total]) == [5]
 
 
 def test_one_known_leaf_makes_the_batch_size_known():
@@ -428,7 +468,7 @@ def test_a_python_list_of_numbers_and_tensors_is_refused():
 def test_lists_are_called_so_where_rows_differ():
     phrases = f"{SAME_ROWS}…features has 4, labels (a Python list) has 3.{NOT_IN_BATCH}"
     with pytest.raises(ValueError, match=matching(phrases)):
-        sharding.shard(tf.ones([4]), [1, 2, 3], 2, need_row=True)
+        sharding.shard(tf.ones([4]), [1, 2, 3], 2, need_row=True, same_rows=True)
     features = Leaf("dense", shape="dynamic").tensor(4)
     shards = sharding.shard(features, [1, 2, 3], 2, need_row=True)
     phrases = f"{SAME_ROWS}…features…4…in a batch of…3…those of labels (a Python list).…`params`"

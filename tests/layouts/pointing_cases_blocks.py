@@ -23,6 +23,50 @@ def concat_views(batch: Batch, name: str) -> None:
     tf.concat([tf.transpose(rows, [1, 0, 2])] * 2, 1) + 1.0
 
 
+def _unequal(batch: Batch) -> tuple[Any, list[int], Any]:
+    """Returns rows, how many entries of each block a row has, and blocks that differ in size."""
+    each = batch.one_of((1, 3, 2), (2, 1, 4), (2, 6, 6), (3, 3, 1), (2, 4, 2))
+    given = [batch.rows(3, each=one) for one in each]
+    return batch.rows(3), list(each), tf.tanh(tf.concat(given, 0))
+
+
+@case("ConcatV2")
+def concat_unequal(batch: Batch, name: str) -> None:
+    rows, _, blocks = _unequal(batch)
+    more = tf.concat([blocks, rows, tf.zeros_like(rows), batch.one_of(blocks, rows)], 0)
+    filled = tf.fill([tf.shape(more)[0], 1], tf.constant(2.0, tf.float64))
+    tf.reduce_mean(more * more[:1] + filled, 0)
+
+
+@case("SplitV")
+def split_unequal(batch: Batch, name: str) -> None:
+    rows, (a, b, c), blocks = _unequal(batch)
+    n = tf.shape(rows)[0]
+    last = batch.one_of(n * (b + c), -1)
+    parts = batch.one_of(
+        tf.split(blocks, [n * a, n * b, n * c]), tf.split(blocks, [n * a, last], num=2)
+    )
+    for part in parts:
+        tf.gradients(tf.square(part), blocks)[0] + blocks
+
+
+@case("StridedSlice", "StridedSliceGrad")
+def slices_unequal(batch: Batch, name: str) -> None:
+    rows, (a, b, _), blocks = _unequal(batch)
+    n = tf.shape(rows)[0]
+    first, last = blocks[: a * n], blocks[(a + b) * n :]
+    taken = batch.one_of(first, last, blocks[a * n : (a + b) * n], blocks[a * n :])
+    tf.gradients(tf.square(first) * 2.0, blocks)[0] + tf.gradients(tf.sin(taken), blocks)[0]
+
+
+@case("Slice")
+def slice_unequal(batch: Batch, name: str) -> None:
+    rows, (a, b, c), blocks = _unequal(batch)
+    n = tf.shape(rows)[0]
+    first, many = batch.one_of((0, a), (a, b), (a, b + c), (a + b, c), (1, 1))
+    tf.slice(blocks, tf.stack([first * n, 0]), tf.stack([n * many, 2])) * 2.0
+
+
 @case("Tile")
 def tile(batch: Batch, name: str) -> None:
     rows = batch.rows(2, each=batch.one_of(1, 2))

@@ -25,7 +25,7 @@ from replicate.layouts.layout import (
     count,
 )
 from replicate.layouts.rule import Op, pointing
-from replicate.layouts.rules import blocks
+from replicate.layouts.rules import block_slices, blocks
 
 
 def counted(op: Op, index: int = 0) -> str | None:
@@ -109,7 +109,7 @@ def strided_slice(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Takes columns: only the first one holds indices."""
     given, dims = layouts[0], op.dims(0)
     if not isinstance(given, Indices):
-        return blocks.strided_slice(op, layouts)
+        return block_slices.strided_slice(op, layouts)
     if not given.is_matrix or dims is None or len(dims) != 2:
         return None
     steps = strides.steps(op, 2)
@@ -140,7 +140,7 @@ def slice_(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Takes columns, like `StridedSlice`."""
     given, begin, size = layouts[0], values.entries(op, 1), values.entries(op, 2)
     if not isinstance(given, Indices):
-        return blocks.slice_(op, layouts)
+        return block_slices.slice_(op, layouts)
     if not given.is_matrix or begin is None or size is None:
         return None
     if len(begin) != 2 or begin[0] != 0 or size[0] != -1 or not isinstance(begin[1], int):

@@ -1,0 +1,79 @@
+"""Finds the rows of tensors that have more or fewer of them than the batch, by static shapes.
+
+In one step, a model may take 64 labeled and 448 unlabeled examples, time-major sequences, and
+weights of classes. One device takes any tensors, so towers do, too: however a tensor is split, its
+values are the same. Only speed depends on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Sequence
+
+import tensorflow.compat.v1 as tf
+
+from replicate.batch import splitting
+
+
+class Leaf(NamedTuple):
+    """A tensor of the batch that has an axis.
+
+    Attributes:
+        path: Its path in features and labels.
+        tensor: The dense, sparse or ragged tensor.
+        axis: Its axis of rows, counted from 0.
+    """
+
+    path: str
+    tensor: Any
+    axis: int
+
+    @property
+    def size(self) -> int | None:
+        """The static size of that axis, None if it is unknown."""
+        return splitting.known_rows(self.tensor, self.axis)
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether it is neither sparse nor ragged."""
+        return isinstance(self.tensor, tf.Tensor)
+
+
+class Rows(NamedTuple):
+    """Where a tensor has the rows of the batch: its axis, and how many entries a row has there."""
+
+    axis: int
+    times: int = 1
+
+
+def find(leaves: Sequence[Leaf]) -> list[Rows | None]:
+    """Returns the `Rows` of each tensor; None if it has none, so that every tower gets all of it.
+
+    If static sizes differ, the batch has that of most labels, or without labels, of most features,
+    and among equals the smallest. Tensors of unknown size are taken to have one size; if most are
+    unknown, the batch has that.
+
+    A tensor whose size is a multiple has several entries for each row. Else, if another axis has
+    the size of the batch, its rows are there. An axis of rows that a user names stays.
+    """
+    dense = [leaf for leaf in leaves if leaf.is_dense]
+    if 2 * sum(leaf.size is None for leaf in dense) > len(dense):
+        return [_rows(leaf, None) for leaf in leaves]
+    sizes = [leaf.size for leaf in leaves if leaf.size is not None]
+    of_labels = [leaf.size for leaf in leaves if leaf.path.startswith("labels") and leaf.size]
+    if len(set(sizes)) < 2:
+        return [Rows(leaf.axis) for leaf in leaves]
+    votes = of_labels or sizes
+    return [_rows(leaf, max(votes, key=lambda size: (votes.count(size), -size))) for leaf in leaves]
+
+
+def _rows(leaf: Leaf, size: int | None) -> Rows | None:
+    """Returns the `Rows` of a tensor in a batch of `size` rows, None if that is unknown."""
+    # Two sizes that are not both known are compared in each step.
+    if leaf.axis or not leaf.is_dense or leaf.size in (None, size):
+        return Rows(leaf.axis)
+    if size is None:
+        return None
+    if size and leaf.size and leaf.size % size == 0:
+        return Rows(leaf.axis, leaf.size // size)
+    shape = leaf.tensor.shape.as_list()
+    return Rows(shape.index(size)) if size in shape else None
