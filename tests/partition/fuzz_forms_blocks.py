@@ -62,3 +62,28 @@ def time_first(d: Draft) -> Made:
         f"tf.transpose({name}, [1, 0, 2])",
     ]
     return Made("\n".join(lines), (ROWS, x.shape[1], fixed(2)))
+
+
+@form(0.6)
+def before_several(d: Draft) -> Made:
+    """Rows before several others for each of them, changed and taken apart."""
+    x = d.pick(rank=2, where=lambda v: v.shape[0] == ROWS and is_fixed(v.shape[1]))
+    name, n, many, width = d.name("m"), d.size(x, 0), int(d.one_of(2, 3)), x.shape[1][0]
+    others = ", ".join([f"{x.name} * .5", f"tf.sin({x.name})", x.name][:many])
+    lines = [
+        f"{name} = tf.reshape(tf.stack([{others}], 1), [-1, {width}])",
+        f"{name} = tf.concat([{x.name}, {name}], 0)",
+        d.one_of(
+            f"{name} = tf.tanh({name}) - .1",
+            f"{name} = {name} - tf.reduce_mean({name}, 0)",
+            f"{name} = {name} * tf.reduce_max({name})",
+            f"{name} = tf.concat([{name}, tf.cos({x.name})], 0)[:{many + 1} * {n}]",
+        ),
+    ]
+    text = d.one_of(
+        f"{name}[:{n}] * {name}[-1]",
+        f"tf.split({name}, [{n}, {many} * {n}])[0]",
+        f"tf.reduce_max(tf.reshape({name}[{n}:], [{n}, {many}, {width}]), 1)",
+        f"tf.reduce_sum(tf.reshape(tf.split({name}, [{n}, -1], num=2)[1], [-1, {many}, {width}]), 1)",
+    )
+    return Made("\n".join([*lines, text]), x.shape, is_wild=True)
