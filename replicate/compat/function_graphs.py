@@ -18,6 +18,7 @@ class Body(NamedTuple):
     Attributes:
         name: Name of the function.
         arguments: Names of its arguments, as tensors.
+        shapes: Static shapes of `arguments`; of unknown rank if they are not known.
         nodes: Its `NodeDef`s, each after all nodes that it takes from or waits for, with the shapes
             of their outputs, if these are known, but without colocations.
         outputs: Names of the tensors that it returns.
@@ -27,6 +28,7 @@ class Body(NamedTuple):
 
     name: str
     arguments: tuple[str, ...]
+    shapes: tuple[tf.TensorShape, ...]
     nodes: tuple[Any, ...]
     outputs: tuple[str, ...]
     types: tuple[Any, ...]
@@ -47,7 +49,8 @@ def body_of(graph: Any, name: str) -> Body | None:
     arguments = [argument.name for argument in definition.signature.input_arg]
     with graph.as_default():
         flat, names = _flattened(definition)
-    _set_shapes(flat.node[len(arguments) :], getattr(function, "graph", None))
+    built = getattr(function, "graph", None)
+    _set_shapes(flat.node[len(arguments) :], built)
     nodes = _sorted(flat.node[len(arguments) :], arguments)
     if nodes is None:
         return None
@@ -55,11 +58,19 @@ def body_of(graph: Any, name: str) -> Body | None:
     return Body(
         name,
         tuple(f"{argument}:0" for argument in arguments),
+        _shapes(getattr(built, "inputs", ()), len(arguments)),
         nodes,
         tuple(outputs),
         tuple(tf.as_dtype(one.type) for one in definition.signature.output_arg),
         tuple(definition.control_ret[one] for one in definition.signature.control_output),
     )
+
+
+def _shapes(inputs: Sequence[Any], many: int) -> tuple[tf.TensorShape, ...]:
+    """Returns the shapes of so many arguments, by the tensors that stand for them in a graph."""
+    if len(inputs) != many:
+        return (tf.TensorShape(None),) * many
+    return tuple(tensor.shape for tensor in inputs)
 
 
 def _set_shapes(nodes: Sequence[Any], graph: Any) -> None:

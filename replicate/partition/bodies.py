@@ -142,6 +142,21 @@ def unchanged(body: Body) -> frozenset[int]:
     return frozenset(found)
 
 
+def shapes_in_all_rounds(node: Any, body: Body) -> list[Any]:
+    """Returns the `TensorShapeProto`s that the variables of a loop keep.
+
+    TensorFlow gives the node the shapes after a round when it builds the gradient. The arguments of
+    the body have those of the round before.
+    """
+    after = [tf.TensorShape(shape) for shape in node.attr["output_shapes"].list.shape]
+    if len(after) != len(body.shapes):
+        return [None] * len(body.shapes)
+    return [
+        one.most_specific_compatible_shape(other).as_proto()
+        for one, other in zip(body.shapes, after)
+    ]
+
+
 def full(name: str) -> str:
     """Returns the name of a tensor with its index."""
     return name if ":" in name else f"{name}:0"

@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Any, Callable, Sequence
+from typing import Any, Callable, Hashable, Sequence
 
 from replicate.compat import graph as graph_lib
+
+_SWITCHES = "RefSwitch", "Switch"
+
+
+def branch(tensor: Any) -> Hashable:
+    """Returns a key of the branch that a `Switch` gives a tensor to; None of other tensors."""
+    if tensor.op.type not in _SWITCHES:
+        return None
+    predicate = tensor.op.inputs[1]
+    while predicate.op.type == "Identity":  # Of the same value, `tf.cond` has two.
+        predicate = predicate.op.inputs[0]
+    return graph_lib.reference(predicate), tensor.value_index
+
+
+def pivots(operations: Sequence[Any]) -> dict[Hashable, Any]:
+    """Returns, by `branch`, an operation that runs if the branch is taken and is dead otherwise.
+
+    Conditions have one in each branch: the identity of the predicate that it is given.
+    """
+    found: dict[Hashable, Any] = {}
+    for operation in operations:
+        if operation.type != "Identity" or operation.inputs[0].op.type not in _SWITCHES:
+            continue
+        given, predicate = map(graph_lib.reference, operation.inputs[0].op.inputs)
+        if given == predicate:
+            found.setdefault(branch(operation.inputs[0]), operation)
+    return found
 
 
 class Branches:
@@ -26,8 +53,7 @@ class Branches:
         """Returns the branches in which a tensor is computed; `around` are those of its maker."""
         if not self.are_there or not _begins_branches(tensor.op):
             return around
-        key = graph_lib.reference(tensor.op.inputs[1]), tensor.value_index
-        return around | self._bits.setdefault(key, 1 << len(self._bits))
+        return around | self._bits.setdefault(branch(tensor), 1 << len(self._bits))
 
     def within(
         self, operation: Any, control_inputs: Sequence[Any], around: Callable[[Any], int]
@@ -56,5 +82,5 @@ class Branches:
 
 def _begins_branches(operation: Any) -> bool:
     """Whether an operation is the `Switch` of a condition outside of loops."""
-    is_switch = operation.type in ("RefSwitch", "Switch")
+    is_switch = operation.type in _SWITCHES
     return is_switch and not graph_lib.in_while_loop(operation)

@@ -234,9 +234,7 @@ class Inliner:
         begins = [self._after(value, waits, place) for value in inputs]
         same = bodies_lib.unchanged(body)
         changed = [index for index in range(len(begins)) if index not in same]
-        shapes: list[Any] = list(node.attr["output_shapes"].list.shape)
-        if len(shapes) != len(begins):
-            shapes = [None] * len(begins)
+        shapes = bodies_lib.shapes_in_all_rounds(node, body)
 
         def every(variables: Sequence[Value]) -> list[Value]:
             now = list(begins)

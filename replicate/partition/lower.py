@@ -15,6 +15,7 @@ from replicate.compat import op_types, partitioning
 from replicate.graphs import INLINED
 from replicate.layouts import Source
 from replicate.partition import bodies as bodies_lib
+from replicate.partition import branch_bits
 from replicate.partition.bodies import Bodies
 from replicate.partition.drafts import Draft
 from replicate.partition.inline import Inliner, Place
@@ -191,6 +192,11 @@ def _needed(kept: Sequence[Any], added: Sequence[Any], used: set[Any]) -> list[A
         before = [tensor.op for one in gone for tensor in one.inputs]
         before += [waited_for for one in gone for waited_for in one.control_inputs]
         pending = [one for one in dict.fromkeys(before) if one in left]
+    # What takes a formula in a branch has to wait for its pivot; see `Origins.dead_with`.
+    taken = {branch_bits.branch(tensor) for one in left for tensor in one.inputs}
+    for branch, pivot in branch_bits.pivots(added).items():
+        if branch in taken:
+            left |= {pivot, pivot.inputs[0].op}
     return [one for one in added if one in left]
 
 

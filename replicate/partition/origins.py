@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import SIZE, WHOLE, Layouts, Share
-from replicate.partition import effects, initializers, order, readers, sizes
-from replicate.partition.branch_bits import Branches
+from replicate.partition import branch_bits, effects, initializers, order, readers, sizes
 
 
 class Origin(NamedTuple):
@@ -60,7 +59,10 @@ class Origins:
         control_inputs = ((one, one.control_inputs) for one in operations)  # New lists: read once.
         self.all_control_inputs = {one: before for one, before in control_inputs if before}
         self._in_place_of_sizes = functools.partial(
-            sizes.replaced, layouts=layouts, control_inputs=self.all_control_inputs
+            sizes.replaced,
+            layouts=layouts,
+            control_inputs=self.all_control_inputs,
+            pivots=branch_bits.pivots(operations),
         )
         self._found: dict[Any, Origin] = {}
         self._waits: dict[Any, list[Any]] = {}
@@ -79,7 +81,7 @@ class Origins:
             for one in [*given, *outside]
         )
         self._readers = readers.Readers(operations, leaving)
-        self._conditions = Branches(operations)
+        self._conditions = branch_bits.Branches(operations)
         self.needed = initializers.needed(operations, layouts)
         if order.waits_for_later(operations, self.all_control_inputs):
             self._find(operations, is_loop=True)
@@ -167,8 +169,9 @@ class Origins:
                 otherwise |= self._branches(tensor)
         for one in self.control_inputs(operation):
             otherwise |= self.origin_of(one).branches
-        found = [tensor.op for tensor in by_formula if self._branches(tensor) & ~otherwise]
-        return [one for one in self._in_place_of_sizes(found) if self.origin_of(one).branches]
+        found = [tensor for tensor in by_formula if self._branches(tensor) & ~otherwise]
+        places = self._in_place_of_sizes([], tensors=found)
+        return [one for one in places if self.origin_of(one).branches]
 
     def _branches(self, tensor: Any) -> int:
         """Returns the bits of the branches in which a tensor is computed."""
@@ -184,10 +187,8 @@ class Origins:
         waits = list(self.control_inputs(operation))
         if operation.type in graph_lib.ENTER or operation not in self._layouts.strategies:
             return waits
-        for index, tensor in enumerate(operation.inputs):
-            if self._is_formula(operation, index):
-                waits += self._in_place_of_sizes([tensor.op])
-        return list(dict.fromkeys(waits))
+        taken = [t for i, t in enumerate(operation.inputs) if self._is_formula(operation, i)]
+        return list(dict.fromkeys([*waits, *self._in_place_of_sizes([], tensors=taken)]))
 
     def hidden(self, *operations: Any) -> list[Any]:
         """Returns operations that act before others only through inputs that formulas replace.
