@@ -280,7 +280,7 @@ def maps_of_maps(h, batch):
 
 def wider_after_a_round(h, batch):
     """TensorFlow gives loops the shapes after a round when it builds their gradients."""
-    any_columns = [tf.TensorShape([]), tf.TensorShape([None, None])]
+    any_columns = tf.TensorShape([]), tf.TensorShape([None, None])
 
     def grown(begin, rounds=2):
         def body(i, c):
