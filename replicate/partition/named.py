@@ -43,7 +43,8 @@ def find(
                 yield from _behind(operation, needs, layouts, loops)
         # Tensors in a loop cannot be fetched, only those that leave it.
         elif operation.type == "Exit" and len(around) == 1 and around[0] in loops:
-            yield from _shards(operation, needs, layouts)
+            # Also those that nothing takes: the original loop would run beside the towers'.
+            yield from _sharded(operation, layouts)
 
 
 def _is_another(operation: Any, origins: Origins) -> bool:
@@ -53,7 +54,11 @@ def _is_another(operation: Any, origins: Origins) -> bool:
 
 def _shards(operation: Any, needs: Needs, layouts: Layouts) -> Iterator[Any]:
     if operation in needs.copied:
-        yield from (t for t in operation.outputs if is_shard(layouts.layout_of(t)))
+        yield from _sharded(operation, layouts)
+
+
+def _sharded(operation: Any, layouts: Layouts) -> Iterator[Any]:
+    return (tensor for tensor in operation.outputs if is_shard(layouts.layout_of(tensor)))
 
 
 def _met(operation: Any, needs: Needs, layouts: Layouts, is_another: bool) -> Iterator[Any]:

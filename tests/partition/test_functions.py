@@ -40,6 +40,7 @@ HEAVY = frozenset(["MatMul", "Tanh", "TanhGrad"])
 WHOLE = {
     "function_values_of_two_ranks": "some of what it computes is a number for all rows",
     "function_updated_in_loop": "each round needs what all rows have in common",
+    "function_wider_after_a_round": "sizes that a round changes have no formula",
     "condition_loops_in_loops": "a loop over rows is in a branch, and conditions in loops in one",
     "condition_sizes": "sizes that come out of a branch have no formula",
     **{f"loop_{name}": reason for name, reason in loop_models.WHOLE.items()},

@@ -107,3 +107,31 @@ def test_the_size_of_what_an_array_gives_is_that_of_the_batch(is_static):
                 found.append(session.run([spec.loss, spec.predictions["rows"]]))
     np.testing.assert_allclose(found[1], found[0], 1e-6)
     assert found[1][1] == 7
+
+
+def _with_a_sum_on_the_side(features, labels, mode, params):
+    """Reads a weight in each round; nothing takes the sum, but a session may fetch it."""
+    w = tf.get_variable("w", [1, 1], F64, use_resource=True)
+    x = tf.reshape(features["x"][:, 0], [-1, 1])
+
+    def body(i, state, total):
+        state = tf.tanh(state @ w)
+        return i + 1, state, total + state
+
+    _, state, total = tf.while_loop(lambda i, *_: i < 3, body, (0, x, tf.zeros_like(x)))
+    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(state))
+    return tf.estimator.EstimatorSpec(mode, {"total": total}, tf.reduce_mean(state), train_op)
+
+
+def test_a_value_that_only_a_fetch_needs_leaves_the_loop_of_the_towers():
+    """The loop of one device would run beside theirs, and might read weights of the next step."""
+    with harness.building(_with_a_sum_on_the_side, UNKNOWN, 3, ModeKeys.TRAIN) as spec:
+        pending, before = [spec.predictions["total"].op], set()
+        while pending:
+            one = pending.pop()
+            if one not in before:
+                before.add(one)
+                pending += [tensor.op for tensor in one.inputs]
+    ends = [one for one in before if one.type == "LoopCond"]
+    assert len(ends) == 3
+    assert all(one.name.startswith("tower_") for one in ends)
