@@ -118,9 +118,11 @@ def _with_a_sum_on_the_side(features, labels, mode, params):
         state = tf.tanh(state @ w)
         return i + 1, state, total + state
 
-    _, state, total = tf.while_loop(lambda i, *_: i < 3, body, (0, x, tf.zeros_like(x)))
-    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(tf.reduce_mean(state))
-    return tf.estimator.EstimatorSpec(mode, {"total": total}, tf.reduce_mean(state), train_op)
+    begin = 0, tf.stop_gradient(x), tf.zeros_like(x)
+    _, state, total = tf.while_loop(lambda i, *_: i < 3, body, begin, back_prop=False)
+    loss = tf.reduce_mean((x @ w - state) ** 2)
+    train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
+    return tf.estimator.EstimatorSpec(mode, {"total": total}, loss, train_op)
 
 
 def test_a_value_that_only_a_fetch_needs_leaves_the_loop_of_the_towers():
