@@ -127,7 +127,8 @@ def _with_a_sum_on_the_side(features, labels, mode, params):
 
 def test_a_value_that_only_a_fetch_needs_leaves_the_loop_of_the_towers():
     """The loop of one device would run beside theirs, and might read weights of the next step."""
-    with harness.building(_with_a_sum_on_the_side, UNKNOWN, 3, ModeKeys.TRAIN) as spec:
+    model_fn = tables.of_old_control_flow(_with_a_sum_on_the_side)
+    with harness.building(model_fn, UNKNOWN, 3, ModeKeys.TRAIN) as spec:
         pending, before = [spec.predictions["total"].op], set()
         while pending:
             one = pending.pop()
