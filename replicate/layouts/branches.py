@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
-from replicate.layouts.layout import SIZE, WHOLE, Layout, Shard, Strategy
+from replicate.layouts.layout import PER_TOWER, SIZE, WHOLE, Demand, Layout, Shard, Strategy
 from replicate.layouts.rule import Op
 
 TYPES = frozenset(["Merge", "Switch"])
@@ -29,7 +29,13 @@ def strategy(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
             return None
         if len({dims[wanted.axis] for dims in known if dims is not None}) > 1:
             return None  # The branches have different numbers of entries for each row.
-    return Strategy((wanted,) * len(layouts), (wanted, WHOLE))
+    demands: list[Demand] = [wanted] * len(layouts)
+    if wanted == PER_TOWER:
+        # The flow of an array may be the same in all towers: 0 if a branch does not use the array.
+        demands = [
+            WHOLE if one == WHOLE and op.rank(i) == 0 else wanted for i, one in enumerate(layouts)
+        ]
+    return Strategy(tuple(demands), (wanted, WHOLE))
 
 
 def are_merged(operation: Any) -> bool:

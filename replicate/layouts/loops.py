@@ -19,7 +19,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types
-from replicate.layouts import beginnings, branches, loop_variables
+from replicate.layouts import assertions, beginnings, branches, loop_variables
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.arrays import Arrays, array_of
 from replicate.layouts.demands import can_be
@@ -43,9 +43,7 @@ from replicate.layouts.rule import rule_of
 _PASS_ON = frozenset(["Exit", "Identity", "NextIteration"])
 _KEEP_GROWN = frozenset(["Enter", "Exit", "Merge", "NextIteration", "Switch"])
 # Stateful, but without effect on others if each tower runs them.
-_HARMLESS = frozenset(
-    ["Assert", "ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape"]
-)
+_HARMLESS = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape"])
 
 
 class Loop:
@@ -184,6 +182,8 @@ class Loop:
             return Strategy((WHOLE,), (WHOLE,))
         if kind in _PASS_ON:
             return Strategy((layouts[0],), (layouts[0],))
+        if kind == "Assert":
+            return assertions.strategy(layouts)
         if array_of(operation) is not None:
             return self._arrays.strategy(operation, layouts)
         rule = rule_of(kind)

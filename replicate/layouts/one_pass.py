@@ -123,8 +123,8 @@ class Pass:
         """Splits rows that were made by an operation which runs once, if towers can use them."""
         given = self._starts.are_split(operation)
         if operation in self._given or not any(given):
-            if self._arrays.is_refused(array_of(operation)):
-                self._starts.may_split(operation)  # It may read the rows that a loop has stored.
+            # It may read the rows that a loop has stored, or give a result the shape of rows.
+            self._starts.pass_on(operation, self._arrays.is_refused(array_of(operation)))
             return
         layouts = [
             self._layout_of(tensor) if unit is None else Shard(0, unit)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Sequence
+from typing import Any, Sequence
 
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import strides, values
@@ -28,7 +28,31 @@ def _concat(op: Op, index: int) -> Shape | None:
     made = alike(known, rank)
     place = axis[0] % rank
     made[place] = dims_lib.total(None if shape is None else shape[place] for shape in known)
+    if made[place] is None:
+        made[place] = _filled_up(op, [op.inputs[part] for part in parts], known, place)
     return made
+
+
+def _filled_up(
+    op: Op, parts: Sequence[Any], known: Sequence[tuple[Dim, ...] | None], place: int
+) -> Dim | None:
+    """Returns the size of a concatenation with padding, `[x; tf.zeros([size - tf.size(x)])]`."""
+    for index, part in enumerate(parts):
+        others = [None if s is None else s[place] for i, s in enumerate(known) if i != index]
+        size = part.op.inputs[0] if part.op.type == "Fill" else None
+        while size is not None and size.op.type in ("Cast", "Identity"):
+            size = size.op.inputs[0]
+        if size is not None and size.op.type == "Pack":
+            size = size.op.inputs[place]
+        if size is None or size.op.type != "Sub" or (size.shape.rank != 0 and place):
+            continue
+        ends = [op.value_of(tensor) for tensor in size.op.inputs]
+        if any(end is None or end.size != 1 for end in ends):
+            continue
+        whole, gone = (end.flat[0] for end in ends if end is not None)
+        if gone == dims_lib.total(others):
+            return dims_lib.total([whole])
+    return None
 
 
 @summands("ConcatV2")

@@ -19,6 +19,9 @@ from replicate.layouts.layout import (
     is_shard,
 )
 
+# If n is known, other operations may make n entries of something else.
+_PASS_ON_ROWS = frozenset(["Cast", "ConcatV2", "EnsureShape", "Identity", "Reshape"])
+
 
 class Starts:
     """Remembers, in one pass over a graph, the operations that create rows.
@@ -42,6 +45,7 @@ class Starts:
         self._from: dict[Any, frozenset[Any]] = {}
         # By whole tensor that towers may split: the unit on axis 0.
         self._splits: dict[Any, str] = {}
+        self._ran_once: set[Any] = set()  # Operations whose whole results may have rows.
 
     def copy(self, facts: Facts) -> Starts:
         """Returns independent `Starts` in the same state, with a copy of the `Facts`."""
@@ -49,6 +53,7 @@ class Starts:
         other._begun, other._beside_rows = set(self._begun), set(self._beside_rows)
         other._beside_weights = set(self._beside_weights)
         other._from, other._splits = dict(self._from), dict(self._splits)
+        other._ran_once = set(self._ran_once)
         return other
 
     @property
@@ -115,6 +120,7 @@ class Starts:
 
     def may_split(self, operation: Any) -> None:
         """Records outputs of an operation that runs once which have the batch's rows."""
+        self._ran_once.add(operation)
         for tensor in operation.outputs:
             dims = self._facts.dims(tensor)
             key = graph_lib.reference(tensor)
@@ -122,6 +128,12 @@ class Starts:
                 self._splits[key] = ROWS
             elif dims and dims_lib.name_of(dims[0]) in self._facts.ragged:
                 self._splits[key] = dims_lib.name_of(dims[0])
+
+    def pass_on(self, operation: Any, always: bool) -> None:
+        """Records outputs of an operation of whole inputs, if it may give rows made by another."""
+        is_sure = not isinstance(self._facts.rows, int) or operation.type in _PASS_ON_ROWS
+        if always or (is_sure and any(given.op in self._ran_once for given in operation.inputs)):
+            self.may_split(operation)
 
     def are_split(self, operation: Any) -> list[str | None]:
         """Returns for each input of an operation the unit by which to split it, or None."""

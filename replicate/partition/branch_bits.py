@@ -14,7 +14,7 @@ def branch(tensor: Any) -> Hashable:
     if tensor.op.type not in _SWITCHES:
         return None
     predicate = tensor.op.inputs[1]
-    while predicate.op.type == "Identity":  # Of the same value, `tf.cond` has two.
+    while predicate.op.type == "Identity":  # `tf.cond` has two of one value.
         predicate = predicate.op.inputs[0]
     return graph_lib.reference(predicate), tensor.value_index
 

@@ -192,7 +192,7 @@ def _needed(kept: Sequence[Any], added: Sequence[Any], used: set[Any]) -> list[A
         before = [tensor.op for one in gone for tensor in one.inputs]
         before += [waited_for for one in gone for waited_for in one.control_inputs]
         pending = [one for one in dict.fromkeys(before) if one in left]
-    # What takes a formula in a branch has to wait for its pivot; see `Origins.dead_with`.
+    # Operations that take a formula in a branch wait for its pivot; see `Origins.dead_with`.
     taken = {branch_bits.branch(tensor) for one in left for tensor in one.inputs}
     for branch, pivot in branch_bits.pivots(added).items():
         if branch in taken:

@@ -100,6 +100,41 @@ def raw_of_lengths(h, batch):
     return _error(tf.reduce_sum(outputs.stack(), 0) + state, batch)
 
 
+def fed_by_a_layer(h, batch):
+    """A decoder as of `contrib.seq2seq`: steps of a layer, read in a branch, and checked."""
+    w, v = get_variable("w", [3, 3]), get_variable("v", [3, 3])
+    steps = tf.transpose(tf.tensordot(batch.steps, w, 1), [1, 0, 2])
+    given = tf.TensorArray(F64, size=5, element_shape=[None, 3]).unstack(steps)
+
+    def step(time, taken, state):
+        lengths = 1 + batch.k
+        checked = [
+            tf.assert_positive(lengths, summarize=9),
+            tf.Assert(tf.reduce_any(lengths > 0), [state]),
+        ]
+        with tf.control_dependencies(checked):
+            state = tf.tanh((state + taken) @ v)
+        taken = tf.cond(time + 1 >= 5, lambda: tf.zeros_like(taken), lambda: given.read(time + 1))
+        return time + 1, taken, state
+
+    begin = 0, given.read(0), h
+    return _error(tf.while_loop(lambda time, *_: time < 5, step, begin)[2], batch)
+
+
+def lengths_of_entries(h, batch):
+    """Lengths of sparse rows as of `sequence_input_layer`, which pads them for empty last rows."""
+    places = tf.where(batch.steps[:, :, 0] > 0)
+    lengths = tf.segment_max(places[:, 1] + 1, places[:, 0])
+    padding = tf.shape(h, out_type=tf.int64)[:1] - tf.shape(lengths, out_type=tf.int64)[:1]
+    lengths = tf.concat([lengths, tf.zeros(padding, tf.int64)], 0)
+    cell = tf.nn.rnn_cell.GRUCell(3, kernel_initializer=GLOROT())
+    _, state = tf.nn.dynamic_rnn(cell, batch.steps, lengths, h)
+    means = tf.segment_mean(tf.gather_nd(batch.steps, places), places[:, 0])
+    rest = tf.shape(h)[0] - tf.shape(means)[0]
+    padded = tf.concat([means, tf.zeros([rest, 3], F64)], 0)
+    return _error(state + tf.tanh(padded @ get_variable("w", [3, 3])), batch)
+
+
 def mapped(h, batch):
     w = get_variable("w", [3, 3])
     outputs = tf.map_fn(lambda step: tf.tanh(step @ w) * h, _by_time(batch))
@@ -366,5 +401,6 @@ LOSSES = {
         *(decoding, looked_up),
         *(means_of_rows, until_all_are_done, row_by_row, growing, noise_for_all),
         *(rows_of_a_map, rows_of_a_loop, one_row_for_all, sizes_of_inner_loops),
+        *(fed_by_a_layer, lengths_of_entries),
     )
 }
