@@ -107,6 +107,20 @@ def time_first(batch: Batch, name: str) -> None:
     tf.reshape(tf.tanh(flat), tf.shape(steps)) - steps
 
 
+@case("Reshape")
+def time_to_batch(batch: Batch, name: str) -> None:
+    """Dilated convolutions of WaveNet: every second step, or every third, is a row of its own."""
+    batch.need_rows()  # Without any, a size of -1 cannot be found, on one device neither.
+    steps, many = batch.rows(6, 3, each=batch.one_of(1, 2)), batch.one_of(2, 3)
+    n = tf.shape(steps)[0]
+    apart = tf.transpose(tf.reshape(steps, [-1, many, 3]), [1, 0, 2])
+    rows = tf.tanh(tf.reshape(apart, [n * many, -1, 3]))
+    shorter = batch.one_of(rows, rows[:, 1:], tf.concat([rows, rows], 2))
+    back = tf.reshape(shorter, [many, -1, shorter.shape[2]])
+    flat = tf.reshape(tf.transpose(back, [1, 0, 2]), [n, -1, shorter.shape[2]])
+    tf.gradients(tf.square(flat), steps)[0] * 2.0
+
+
 def _images(batch: Batch) -> Any:
     each, size = batch.one_of(1, 1, 2), batch.one_of(4, 8)
     return batch.rows(size, 4, 3, each=each)
