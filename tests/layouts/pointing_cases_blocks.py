@@ -110,7 +110,7 @@ def time_first(batch: Batch, name: str) -> None:
 @case("Reshape")
 def time_to_batch(batch: Batch, name: str) -> None:
     """Dilated convolutions of WaveNet: every second step, or every third, is a row of its own."""
-    batch.need_rows()  # Without any, a size of -1 cannot be found, on one device neither.
+    batch.need_rows()  # Without any, TensorFlow may choose any number for -1.
     steps, many = batch.rows(6, 3, each=batch.one_of(1, 2)), batch.one_of(2, 3)
     n = tf.shape(steps)[0]
     apart = tf.transpose(tf.reshape(steps, [-1, many, 3]), [1, 0, 2])
