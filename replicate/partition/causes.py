@@ -22,8 +22,8 @@ _ALL, _BY_ROW = "it needs all rows", "compute it row by row"
 _ADVICE = {
     "*PyFunc": "reshape its result to as many rows as the batch has, by "
     "`tf.reshape(result, [tf.shape(x)[0], ...])` of a tensor x of the batch",
-    "Argsort Gather* Sort* TopK* Unique* Where": "mask or weight rows, instead of selecting or "
-    "sorting them",
+    "Argsort Gather* Slice Sort* Split* StridedSlice TopK* Unique* Where": "mask or weight rows, "
+    "instead of selecting or sorting them",
 }
 _FILL = ("TensorArrayScatter*", "TensorArraySplit*", "TensorListFromTensor", "TensorListScatter*")
 

@@ -64,6 +64,10 @@ def sorted_rows(x):
     return tf.gather(x, tf.argsort(x[:, 0])[: tf.shape(x)[0] // 2])
 
 
+def every_second(x):
+    return x[::2]
+
+
 def weighted(x):
     return x * tf.sigmoid(x[:, :1])
 
@@ -100,6 +104,7 @@ def line_of(function, after):
             reshaped,
         ),
         (sorted_rows, 1, "it needs all rows", "mask or weight rows", weighted),
+        (every_second, 1, "it needs all rows", "mask or weight rows", weighted),
         (
             centred_in_each_round,
             -5,
