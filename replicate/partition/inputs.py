@@ -122,7 +122,7 @@ class Inputs:
 
     def size(self, tensor: Any) -> Any:
         """Returns the whole batch's integers of a tensor whose layout is `Size`."""
-        return self._formulas.whole(self._value(tensor), tensor.dtype)
+        return self._formulas.whole(self._value(tensor), tensor.dtype, tensor.shape)
 
     def _value(self, tensor: Any) -> np.ndarray[Any, Any]:
         """Returns the formulas of integers that are known before the graph runs."""

@@ -153,14 +153,19 @@ class Formulas:
         with tf.device(_HOST), tf.control_dependencies(None):
             return self._times(each, count, dtype)
 
-    def whole(self, value: np.ndarray[Any, Any], dtype: Any) -> Any:
+    def whole(self, value: np.ndarray[Any, Any], dtype: Any, shape: tf.TensorShape) -> Any:
         """Returns the integers of the whole batch as a tensor.
 
         Args:
             value: Array of `Dim`s.
             dtype: Its type.
+            shape: The static shape of the tensor that it replaces.
         """
-        return self._make(value, dtype, self._rows.total, (), -1)
+        made = self._make(value, dtype, self._rows.total, (), -1)
+        if made.shape.is_compatible_with(shape):
+            return made
+        # TensorFlow 1.15 takes an empty `DynamicStitch` for one entry, and would refuse none.
+        return tf.placeholder_with_default(made, None)
 
     def share(
         self,
