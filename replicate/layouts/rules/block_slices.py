@@ -13,7 +13,7 @@ from replicate.layouts import strides, values
 from replicate.layouts.dims import ROWS, Dim
 from replicate.layouts.layout import WHOLE, Blocks, Demand, Layout, Shard, Share, Strategy, Unit
 from replicate.layouts.rule import Op, pointing
-from replicate.layouts.rules.blocks import is_free, parts_of, unit_of, unit_of_parts
+from replicate.layouts.rules.blocks import MOST, is_free, parts_of, unit_of, unit_of_parts
 
 
 class _Taken(NamedTuple):
@@ -35,10 +35,10 @@ def _taken(op: Op, unit: Unit, size: Dim, low: Dim | None, high: Dim | None) -> 
         return None
     first = 0 if low == 0 else dims_lib.over(low, step)
     last = dims_lib.over(high, step)
-    ends = [0, *itertools.accumulate(unit.parts or (1,) * unit.many)]
     # TensorFlow takes fewer entries than it is asked for if there are no more.
     if not isinstance(first, int) or not isinstance(last, int) or first >= last:
         return None
+    ends = [0, *itertools.accumulate(unit.parts)] if unit.parts else range(unit.many + 1)
     if first not in ends or last not in ends:
         return None
     parts = unit.parts[ends.index(first) : ends.index(last)]
@@ -130,7 +130,7 @@ def _unit_around(unit: Unit, inner: Dim, low: Dim, size: Dim, rows: Dim) -> Unit
         rows: n.
     """
     many = unit.many if isinstance(unit, Blocks) else 1
-    if unit != ROWS and not (isinstance(unit, Blocks) and isinstance(many, int)):
+    if unit != ROWS and not (isinstance(unit, Blocks) and isinstance(many, int) and many <= MOST):
         return None
     # If rows have an unknown number of entries, count by the unit.
     step = rows if isinstance(dims_lib.over(inner, rows), int) else dims_lib.over(inner, many)
@@ -145,7 +145,8 @@ def _unit_around(unit: Unit, inner: Dim, low: Dim, size: Dim, rows: Dim) -> Unit
 
     def zeros(many: int) -> tuple[int, ...]:
         # Blocks are mostly of one size.
-        return (least,) * (many // least) if many % least == 0 else (many,)
+        is_alike = many % least == 0 and many // least <= MOST
+        return (least,) * (many // least) if is_alike else (many,)
 
     return None if after < 0 else unit_of_parts((*zeros(before), *parts, *zeros(after)))
 

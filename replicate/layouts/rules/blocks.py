@@ -28,6 +28,9 @@ from replicate.layouts.layout import (
 from replicate.layouts.rule import Op, pointing
 from replicate.layouts.shapes_of_layers import blocks_of_space
 
+MOST = 1000
+"""The largest number of blocks that are listed one by one."""
+
 
 def is_free(op: Op) -> bool:
     """Whether an operation may make blocks or take them apart: loops only know rows."""
@@ -48,7 +51,7 @@ def unit_of_parts(parts: Sequence[int]) -> Unit:
 
 
 def parts_of(unit: Unit, each: int) -> tuple[int, ...]:
-    """Returns how many entries of each block a row has; so many of all of them."""
+    """Returns how many entries of each block a row has, if it has `each` of all of them."""
     if not isinstance(unit, Blocks) or not isinstance(unit.many, int):
         return (each,)
     return tuple(part * each // unit.many for part in unit.parts or (1,) * unit.many)
@@ -81,7 +84,7 @@ def _concat_unequal(
             return None
         unit = layout.unit if isinstance(layout, Shard) else ROWS
         is_split = isinstance(layout, Shard) and layout.axis == place
-        blocks = isinstance(unit, Blocks) and isinstance(unit.many, int)
+        blocks = isinstance(unit, Blocks) and isinstance(unit.many, int) and unit.many <= MOST
         if layout != WHOLE and not (is_split and (unit == ROWS or blocks)):
             return None
         demands.append(Shard(place, unit))
