@@ -176,9 +176,10 @@ def test_sorts_within_rows(batch: Batch, axis: int, direction: str) -> None:
 
 
 def test_a_sort_of_rows(batch: Batch) -> None:
-    made = tf.sort(batch.rows(5), 0)
+    made = tf.sort(batch.rows(5), 0) * 2.0
     found = batch.infer()
-    assert found.layout_of(made) == WHOLE
+    # If n is known, n entries may be something else than rows.
+    assert found.layout_of(made) == (WHOLE if batch.is_static else Shard(0))
     assert found.kept_whole == {"TopKV2": 1}
 
 

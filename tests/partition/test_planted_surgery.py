@@ -117,7 +117,10 @@ def rows_that_start_as_if_all_had_as_many(patch: pytest.MonkeyPatch) -> None:
 @plant
 def shapes_that_are_not_shared(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rows.Formulas, "constant_share", lambda *_: None)
-    patch.setattr(rows.Formulas, "share", lambda self, value, dtype, *_: self.whole(value, dtype))
+    unknown = tf.TensorShape(None)
+    patch.setattr(
+        rows.Formulas, "share", lambda self, value, dtype, *_: self.whole(value, dtype, unknown)
+    )
 
 
 @plant

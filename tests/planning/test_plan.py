@@ -8,6 +8,7 @@ import tensorflow.compat.v1 as tf
 
 import programs
 from bodies import matching
+from replicate.layouts import rule_of
 from replicate.planning import command, plan, scopes
 
 MODEL = """
@@ -110,24 +111,21 @@ def test_the_report_names_scopes_and_lines(made):
     assert "halves/Reshape, Reshape at " in text and "planned_model.py:12: " in text
 
 
-def crossed(features, labels, mode):
-    word = tf.feature_column.categorical_column_with_vocabulary_list("word", ["a", "b"])
-    bucket = tf.feature_column.bucketized_column(tf.feature_column.numeric_column("x"), [0.5])
-    cross = tf.feature_column.crossed_column([word, bucket], 9)
-    net = tf.feature_column.input_layer(features, [tf.feature_column.indicator_column(cross)])
-    loss = tf.reduce_mean(net @ tf.get_variable("w", [9, 1]))
+def parted(features, labels, mode):
+    first, _ = tf.dynamic_partition(features, [0, 1, 0, 1], 2)
+    loss = tf.reduce_mean(first @ tf.get_variable("w", [9, 1]))
     train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
 def test_a_rule_of_sparse_rows_is_no_missing_rule():
     def input_fn():
-        rows = {"word": ["a", "b"], "x": [0.0, 1.0]}
-        return tf.data.Dataset.from_tensor_slices((rows, [0, 1])).batch(2)
+        return tf.data.Dataset.from_tensor_slices((tf.ones([4, 9]), tf.ones([4]))).batch(4)
 
-    made = plan.make_plan(crossed, input_fn, devices=["/cpu:0", "/cpu:1"])
-    (cross,) = [one for one in made.as_dict()["once"] if one["type"].startswith("SparseCross")]
-    assert cross["why"] == "it needs all rows"
+    assert rule_of("DynamicPartition") is None
+    made = plan.make_plan(parted, input_fn, devices=["/cpu:0", "/cpu:1"])
+    (partition,) = made.as_dict()["once"]
+    assert (partition["type"], partition["why"]) == ("DynamicPartition", "it needs all rows")
 
 
 TREES = 'tf.raw_ops.BoostedTreesEnsembleResourceHandleOp(container="", shared_name="")'
