@@ -153,10 +153,9 @@ class Loop:
 
     def _is_size(self, operation: Any, layouts: Sequence[Layout]) -> bool:
         """Whether an operation returns integers of a formula, which can be computed outside."""
-        # A formula cannot be waited for.
-        if all(layout == WHOLE for layout in layouts) or operation in self._waited_for:
-            return False
-        if branches.are_merged(operation):
+        # A formula cannot be waited for, has no shards, and is never dead.
+        is_other = operation in self._waited_for or operation in self.begun
+        if is_other or branches.are_merged(operation) or all(one == WHOLE for one in layouts):
             return False
         return self._facts.are_formulas(operation)
 

@@ -106,7 +106,7 @@ class Pass:
             return
         # The operation runs once. A per-tower input cannot become whole: its maker runs once, too.
         for tensor, layout in zip(operation.inputs, inputs):
-            if isinstance(layout, PerTowerLayout):
+            if isinstance(layout, PerTowerLayout) and not self._is_size(operation):
                 self._keep(tensor.op)
         # While assumptions about arrays change, a refusal, which is final, could be wrong.
         if is_array and not self._arrays.changed:

@@ -40,7 +40,7 @@ def find(
         if not around:
             yield from _met(operation, needs, layouts, _is_another(operation, origins))
             if loops:
-                yield from _behind(operation, needs, layouts, loops)
+                yield from _behind(operation, layouts, loops)
         # Tensors in a loop cannot be fetched, only those that leave it.
         elif operation.type == "Exit" and len(around) == 1 and around[0] in loops:
             # Also those that nothing takes: the original loop would run beside the towers'.
@@ -102,7 +102,7 @@ def _loops(copied: Sequence[Any], origins: Origins) -> frozenset[Any]:
     return frozenset(found)
 
 
-def _behind(operation: Any, needs: Needs, layouts: Layouts, loops: frozenset[Any]) -> Iterator[Any]:
+def _behind(operation: Any, layouts: Layouts, loops: frozenset[Any]) -> Iterator[Any]:
     """Yields tensors that an operation reads from an array which such a loop has written."""
     for tensor in operation.inputs:
         while tensor.op.type in _PASS_ON:
@@ -110,4 +110,4 @@ def _behind(operation: Any, needs: Needs, layouts: Layouts, loops: frozenset[Any
         if tensor.op.type == "Exit" and not is_shard(layouts.layout_of(tensor)):
             around = graph_lib.loops_of(tensor.op)
             if len(around) == 1 and around[0] in loops:
-                yield from _shards(operation, needs, layouts)
+                yield from _sharded(operation, layouts)

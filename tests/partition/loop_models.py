@@ -101,24 +101,29 @@ def raw_of_lengths(h, batch):
 
 
 def fed_by_a_layer(h, batch):
-    """A decoder as of `contrib.seq2seq`: steps of a layer, read in a branch, and checked."""
+    """A decoder as of `contrib.seq2seq`: steps of a layer, read in branches, and assertions."""
     w, v = get_variable("w", [3, 3]), get_variable("v", [3, 3])
     steps = tf.transpose(tf.tensordot(batch.steps, w, 1), [1, 0, 2])
     given = tf.TensorArray(F64, size=5, element_shape=[None, 3]).unstack(steps)
+    lengths = 1 + batch.k
+    none = tf.zeros(tf.shape(lengths), tf.int32)
 
-    def step(time, taken, state):
-        lengths = 1 + batch.k
+    def step(time, taken, state, said):
         checked = [
             tf.assert_positive(lengths, summarize=9),
             tf.Assert(tf.reduce_any(lengths > 0), [state]),
         ]
         with tf.control_dependencies(checked):
             state = tf.tanh((state + taken) @ v)
+        best = tf.cast(tf.argmax(state, 1), tf.int32)
+        said += tf.where(time >= lengths, none, best)
         taken = tf.cond(time + 1 >= 5, lambda: tf.zeros_like(taken), lambda: given.read(time + 1))
-        return time + 1, taken, state
+        return time + 1, taken, state, said
 
-    begin = 0, given.read(0), h
-    return _error(tf.while_loop(lambda time, *_: time < 5, step, begin)[2], batch)
+    first = tf.cond(tf.reduce_all(lengths > 9), lambda: tf.zeros_like(h), lambda: given.read(0))
+    begin = 0, first, h, none
+    _, _, state, said = tf.while_loop(lambda time, *_: time < 5, step, begin)
+    return _error(state * tf.cast(said, F64)[:, tf.newaxis], batch)
 
 
 def lengths_of_entries(h, batch):

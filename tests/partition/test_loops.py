@@ -110,26 +110,29 @@ def test_the_size_of_what_an_array_gives_is_that_of_the_batch(is_static):
 
 
 def _with_a_sum_on_the_side(features, labels, mode, params):
-    """Reads a weight in each round; nothing takes the sum, but a session may fetch it."""
+    """Reads a weight in each round; only a session may fetch the sum, and all that it adds."""
     w = tf.get_variable("w", [1, 1], F64, use_resource=True)
     x = tf.reshape(features["x"][:, 0], [-1, 1])
 
-    def body(i, state, total):
+    def body(i, state, total, states):
         state = tf.tanh(state @ w)
-        return i + 1, state, total + state
+        return i + 1, state, total + state, states.write(i, state)
 
-    begin = 0, tf.stop_gradient(x), tf.zeros_like(x)
-    _, state, total = tf.while_loop(lambda i, *_: i < 3, body, begin, back_prop=False)
+    begin = 0, tf.stop_gradient(x), tf.zeros_like(x), tf.TensorArray(F64, 3)
+    _, state, total, states = tf.while_loop(lambda i, *_: i < 3, body, begin, back_prop=False)
     loss = tf.reduce_mean((x @ w - state) ** 2)
     train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
-    return tf.estimator.EstimatorSpec(mode, {"total": total}, loss, train_op)
+    return tf.estimator.EstimatorSpec(
+        mode, {"total": total, "states": states.stack()}, loss, train_op
+    )
 
 
-def test_a_value_that_only_a_fetch_needs_leaves_the_loop_of_the_towers():
+@pytest.mark.parametrize("name", ["total", "states"])
+def test_a_value_that_only_a_fetch_needs_leaves_the_loop_of_the_towers(name):
     """The loop of one device would run beside theirs, and might read weights of the next step."""
     model_fn = tables.of_old_control_flow(_with_a_sum_on_the_side)
     with harness.building(model_fn, UNKNOWN, 3, ModeKeys.TRAIN) as spec:
-        pending, before = [spec.predictions["total"].op], set()
+        pending, before = [spec.predictions[name].op], set()
         while pending:
             one = pending.pop()
             if one not in before:
