@@ -58,10 +58,11 @@ def find(leaves: Sequence[Leaf]) -> list[Rows | None]:
     dense = [leaf for leaf in leaves if leaf.is_dense]
     if 2 * sum(leaf.size is None for leaf in dense) > len(dense):
         return [_rows(leaf, None) for leaf in leaves]
-    sizes = [leaf.size for leaf in leaves if leaf.size is not None]
-    of_labels = [leaf.size for leaf in leaves if leaf.path.startswith("labels") and leaf.size]
-    if len(set(sizes)) < 2:
+    if len({leaf.size for leaf in leaves} - {None}) < 2:
         return [Rows(leaf.axis) for leaf in leaves]
+    # A tensor without entries has no say.
+    sizes = [leaf.size for leaf in leaves if leaf.size]
+    of_labels = [leaf.size for leaf in leaves if leaf.size and leaf.path.startswith("labels")]
     votes = of_labels or sizes
     return [_rows(leaf, max(votes, key=lambda size: (votes.count(size), -size))) for leaf in leaves]
 

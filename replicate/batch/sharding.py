@@ -187,8 +187,8 @@ def _by_sizes(
         if rows is None:
             found[place] = None
             tf.logging.info(
-                "replicate: every tower gets all %d entries of %s, which has none for each row of "
-                "the batch.",
+                "replicate: every tower gets all %d entries of %s, since the batch has another "
+                "number of rows.",
                 leaf.size,
                 leaf.path,
             )

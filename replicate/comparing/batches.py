@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import tensorflow.compat.v1 as tf
 import tensorflow.compat.v2 as tf2
 
 from replicate.arguments import call_arguments
+from replicate.batch import other_sizes
+from replicate.compat import graph as graph_lib
 
 
 def read(input_fn: Callable[..., Any], mode: str, params: Any, config: Any, most: int) -> Batches:
@@ -66,6 +68,30 @@ class _Begin(tf.train.SessionRunHook):
         session.run(self._initializer)
 
 
+def _places(structure: Any, tensors: Sequence[Any]) -> dict[int, other_sizes.Rows | None]:
+    named = dict(zip(("features", "labels"), structure))
+    paths = {
+        graph_lib.reference(leaf): path
+        for path, leaf in graph_lib.flatten_with_paths(named)
+        if isinstance(leaf, tf.Tensor)
+    }
+    dense = [at for at, tensor in enumerate(tensors) if graph_lib.reference(tensor) in paths]
+    split = [at for at in dense if tensors[at].shape.rank != 0]
+    leaves = [
+        other_sizes.Leaf(paths[graph_lib.reference(tensors[at])], tensors[at], 0) for at in split
+    ]
+    return {**dict.fromkeys(dense), **dict(zip(split, other_sizes.find(leaves)))}
+
+
+def _in_reverse(array: Any, rows: other_sizes.Rows | None) -> Any:
+    """Returns an array with its rows in reverse order, the entries of each in the given one."""
+    if rows is None or not array.ndim:
+        return array
+    first = np.moveaxis(array, rows.axis, 0)
+    by_row = first.reshape(len(first) // rows.times, rows.times, *first.shape[1:])
+    return np.moveaxis(by_row[::-1].reshape(first.shape), 0, rows.axis)
+
+
 def _features_and_labels(made: Any) -> tuple[Any, Any]:
     if not isinstance(made, (list, tuple)):
         return made, None
@@ -92,6 +118,9 @@ class Batches:
         self._next = 0  # Index of the next batch.
         self.tensors = [leaf for leaf in self._leaves if isinstance(leaf, tf.Tensor)]
         """The tensors of which a batch is made."""
+        # By index into `tensors`: where a dense one has its rows, if it has any. Components of
+        # sparse and ragged tensors have other numbers of rows.
+        self._places = _places(structure, self.tensors)
 
     def __len__(self) -> int:
         return len(self._arrays)
@@ -109,16 +138,13 @@ class Batches:
     @property
     def rows(self) -> tuple[int | None, ...]:
         """Number of rows of each batch; None if the batch's tensors disagree."""
-        # Components of sparse and ragged tensors have other numbers of rows.
-        dense = [leaf for leaf in tf.nest.flatten(self._structure) if isinstance(leaf, tf.Tensor)]
-        dense_indices = [
-            index
-            for index, tensor in enumerate(self.tensors)
-            if any(tensor is leaf for leaf in dense)
-        ]
-        found = []
+        found: list[int | None] = []
         for arrays in self._arrays:
-            counts = {arrays[index].shape[0] for index in dense_indices if arrays[index].ndim}
+            counts = {
+                arrays[index].shape[rows.axis] // rows.times
+                for index, rows in self._places.items()
+                if rows is not None and arrays[index].ndim
+            }
             found.append(counts.pop() if len(counts) == 1 else None)
         return tuple(found)
 
@@ -128,12 +154,11 @@ class Batches:
         None if that is not known: if tensors of a batch disagree on the number of its rows, or are
         components of sparse or ragged ones.
         """
-        dense = [leaf for leaf in tf.nest.flatten(self._structure) if isinstance(leaf, tf.Tensor)]
-        if len(dense) < len(self.tensors) or None in self.rows:
+        if len(self._places) < len(self.tensors) or None in self.rows:
             return None
         made = Batches(self._structure)
         for arrays in self._arrays:
-            made.add([array[::-1] if array.ndim else array for array in arrays])
+            made.add([_in_reverse(array, self._places[at]) for at, array in enumerate(arrays)])
         return made
 
     def begin_again(self) -> None:

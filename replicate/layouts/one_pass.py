@@ -104,20 +104,20 @@ class Pass:
         if strategy is not None:
             self._enter(operation, strategy)
             return
+        if self._is_size(operation):
+            return  # A formula replaces it, so it costs nothing.
         # The operation runs once. A per-tower input cannot become whole: its maker runs once, too.
         for tensor, layout in zip(operation.inputs, inputs):
-            if isinstance(layout, PerTowerLayout) and not self._is_size(operation):
+            if isinstance(layout, PerTowerLayout):
                 self._keep(tensor.op)
         # While assumptions about arrays change, a refusal, which is final, could be wrong.
         if is_array and not self._arrays.changed:
             self._arrays.refuse([maker])
-        # A formula replaces an operation that gives sizes, so it costs nothing.
-        if not self._is_size(operation):
-            self._whole[operation.type] += 1
-            self._meet(operation, [WHOLE] * len(inputs))
-            # If n is known, a sum over rows may have n entries of something else.
-            if not isinstance(self._facts.rows, int) or any(map(is_shard, inputs)):
-                self._starts.may_split(operation)
+        self._whole[operation.type] += 1
+        self._meet(operation, [WHOLE] * len(inputs))
+        # If n is known, a sum over rows may have n entries of something else.
+        if not isinstance(self._facts.rows, int) or any(map(is_shard, inputs)):
+            self._starts.may_split(operation)
 
     def _go_on(self, operation: Any) -> None:
         """Splits rows that were made by an operation which runs once, if towers can use them."""

@@ -51,7 +51,7 @@ def _filled_up(
             continue
         whole, gone = (end.flat[0] for end in ends if end is not None)
         if gone == dims_lib.total(others):
-            return dims_lib.total([whole])
+            return whole
     return None
 
 

@@ -272,6 +272,7 @@ OTHER_SIZES = {
     "the smallest of as many": ([[15], [5]], None, [(0, 3), (0, 1)]),
     "unknown ones": ([[None], [4], [None, 2]], [[None]], [(0, 1), None, (0, 1), (0, 1)]),
     "one that is unknown": ([[None], [10]], [[5]], [(0, 1), (0, 2), (0, 1)]),
+    "no entries and no labels": ([[0], [5]], None, [None, (0, 1)]),
     "no entries": ([[5], [0]], [[5]], [(0, 1), None, (0, 1)]),
 }
 

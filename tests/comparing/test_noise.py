@@ -6,6 +6,7 @@ import tensorflow.compat.v1 as tf
 
 import replicate
 from contract import device_names
+from replicate.comparing import batches
 
 ROWS = 11
 
@@ -100,3 +101,33 @@ def test_a_model_in_which_the_order_of_rows_matters(in_loss):
     made = compare(with_state(1.0), original=with_state(2.0))
     assert not made.equal and not made.noise
     assert [one.what for one in made.variables if not one.passes] == ["last"]
+
+
+def test_rows_of_tensors_of_several_sizes_come_in_reverse():
+    features = {
+        "rows": np.arange(2),
+        "others": np.arange(4),
+        "table": np.arange(3),
+        "steps": np.arange(6).reshape(3, 2),
+        "rate": np.float64(0.5),
+    }
+    data = (features, np.array([7.0, 8.0]))
+    made = batches.read(
+        lambda: tf.data.Dataset.from_tensors(data),
+        "train",
+        None,
+        replicate.estimator.RunConfig(),
+        1,
+    )
+    assert made.rows == (2,)
+    with tf.Graph().as_default(), tf.Session() as session:
+        got, labels = session.run(made.in_reverse().input_fn()())
+    want = {
+        "rows": [1, 0],
+        "others": [2, 3, 0, 1],
+        "table": [0, 1, 2],
+        "steps": [[1, 0], [3, 2], [5, 4]],
+        "rate": 0.5,
+    }
+    assert {name: value.tolist() for name, value in got.items()} == want
+    assert labels.tolist() == [8.0, 7.0]

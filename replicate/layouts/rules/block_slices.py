@@ -10,10 +10,17 @@ from typing import NamedTuple, Sequence
 
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import strides, values
-from replicate.layouts.dims import ROWS, Dim
+from replicate.layouts.dims import Dim
 from replicate.layouts.layout import WHOLE, Blocks, Demand, Layout, Shard, Share, Strategy, Unit
 from replicate.layouts.rule import Op, pointing
-from replicate.layouts.rules.blocks import MOST, is_free, parts_of, unit_of, unit_of_parts
+from replicate.layouts.rules.blocks import (
+    MOST,
+    can_be_listed,
+    is_free,
+    parts_of,
+    unit_of,
+    unit_of_parts,
+)
 
 
 class _Taken(NamedTuple):
@@ -129,9 +136,9 @@ def _unit_around(unit: Unit, inner: Dim, low: Dim, size: Dim, rows: Dim) -> Unit
         size: The number of entries with those of zeros before and after them.
         rows: n.
     """
-    many = unit.many if isinstance(unit, Blocks) else 1
-    if unit != ROWS and not (isinstance(unit, Blocks) and isinstance(many, int) and many <= MOST):
+    if not can_be_listed(unit):
         return None
+    many = unit.many if isinstance(unit, Blocks) else 1
     # If rows have an unknown number of entries, count by the unit.
     step = rows if isinstance(dims_lib.over(inner, rows), int) else dims_lib.over(inner, many)
     if step is None:

@@ -37,6 +37,13 @@ def is_free(op: Op) -> bool:
     return not graph_lib.in_while_loop(op.operation)
 
 
+def can_be_listed(unit: Unit) -> bool:
+    """Whether `parts_of` can list the blocks of a unit: rows count as one block."""
+    if not isinstance(unit, Blocks):
+        return unit == ROWS
+    return isinstance(unit.many, int) and unit.many <= MOST
+
+
 def unit_of(blocks: Dim) -> Unit:
     """Returns the unit of so many equal blocks."""
     return ROWS if blocks == 1 else Blocks(blocks)
@@ -52,8 +59,9 @@ def unit_of_parts(parts: Sequence[int]) -> Unit:
 
 def parts_of(unit: Unit, each: int) -> tuple[int, ...]:
     """Returns how many entries of each block a row has, if it has `each` of all of them."""
-    if not isinstance(unit, Blocks) or not isinstance(unit.many, int):
+    if not isinstance(unit, Blocks):
         return (each,)
+    assert isinstance(unit.many, int)  # See `can_be_listed`.
     return tuple(part * each // unit.many for part in unit.parts or (1,) * unit.many)
 
 
@@ -78,20 +86,18 @@ def _concat_unequal(
     """Makes blocks of parts that have different numbers of entries for each row."""
     demands: list[Demand] = []
     parts: list[int] = []
-    weights = dict.fromkeys((True, False), 0)
+    whole = 0  # How many entries for each row are to be split.
     for layout, many in zip(given, each):
-        if not isinstance(many, int) or many < 1:
+        wanted = Shard(place) if layout == WHOLE else layout
+        if not isinstance(many, int) or many < 1 or not isinstance(wanted, Shard):
             return None
-        unit = layout.unit if isinstance(layout, Shard) else ROWS
-        is_split = isinstance(layout, Shard) and layout.axis == place
-        blocks = isinstance(unit, Blocks) and isinstance(unit.many, int) and unit.many <= MOST
-        if layout != WHOLE and not (is_split and (unit == ROWS or blocks)):
+        if wanted.axis != place or not can_be_listed(wanted.unit):
             return None
-        demands.append(Shard(place, unit))
-        parts += parts_of(unit, many)
-        weights[is_split] += many
+        demands.append(wanted)
+        parts += parts_of(wanted.unit, many)
+        whole += many if layout == WHOLE else 0
     # To split a table that is larger than the rows, and join it again, would cost more.
-    if weights[False] > weights[True]:
+    if 2 * whole > sum(parts):
         return None
     return Strategy((*demands, WHOLE), (Shard(place, unit_of_parts(parts)),))
 
@@ -117,9 +123,7 @@ def space(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     given, sides = layouts[0], blocks_of_space(op)
     if not isinstance(given, Shard) or given.axis or sides is None or not is_free(op):
         return None
-    if given.unit != ROWS and not isinstance(given.unit, Blocks):
-        return None
-    if isinstance(given.unit, Blocks) and given.unit.parts:
+    if given.unit != ROWS and (not isinstance(given.unit, Blocks) or given.unit.parts):
         return None
     before = given.unit.many if isinstance(given.unit, Blocks) else 1
     many = dims_lib.product(sides)
