@@ -264,6 +264,20 @@ def predicates(op: tf.Operation) -> list[tf.Tensor]:
     return found
 
 
+def branches_around(op: tf.Operation) -> list[tuple[tf.Tensor, int, tf.Operation]]:
+    """Returns the branches of conditions of TensorFlow 1 that an operation is in.
+
+    Of each: the predicate, 1 if the branch is for true, else 0, and the operation that runs if it
+    is taken and is dead otherwise.
+    """
+    flow, found = op._get_control_flow_context(), []
+    while flow is not None:
+        if hasattr(flow, "pred") and hasattr(flow, "branch"):
+            found.append((flow.pred, flow.branch, flow.pivot.op))
+        flow = flow.outer_context
+    return found
+
+
 @functools.lru_cache(maxsize=4096)  # Called for every operation.
 def same_device(one: str, other: str) -> bool:
     """Whether two device strings name the same device, maybe in different spellings."""

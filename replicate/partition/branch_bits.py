@@ -11,21 +11,30 @@ _SWITCHES = "RefSwitch", "Switch"
 
 def branch(tensor: Any) -> Hashable:
     """Returns a key of the branch that a `Switch` gives a tensor to; None of other tensors."""
-    if tensor.op.type not in _SWITCHES:
-        return None
-    predicate = tensor.op.inputs[1]
-    while predicate.op.type == "Identity":  # `tf.cond` has two of one value.
-        predicate = predicate.op.inputs[0]
-    return graph_lib.reference(predicate), tensor.value_index
+    return _key(tensor.op.inputs[1], tensor.value_index) if tensor.op.type in _SWITCHES else None
+
+
+def _key(predicate: Any, index: int) -> Hashable:
+    # `tf.cond` has two of one value.
+    while predicate.op.type == "Identity":
+        given = predicate.op.inputs[0]
+        if given.dtype != predicate.dtype:
+            break  # It reads a reference variable, which may have changed in between.
+        predicate = given
+    return graph_lib.reference(predicate), index
 
 
 def pivots(operations: Sequence[Any]) -> dict[Hashable, Any]:
     """Returns, by `branch`, an operation that runs if the branch is taken and is dead otherwise.
 
-    Conditions have one in each branch: the identity of the predicate that it is given.
+    Conditions have one in each branch: the identity of the predicate that it is given. If that is a
+    variable, it is read more than once, and only TensorFlow's context of the branch knows which
+    identity belongs to it.
     """
     found: dict[Hashable, Any] = {}
     for operation in operations:
+        for predicate, index, pivot in graph_lib.branches_around(operation):
+            found.setdefault(_key(predicate, index), pivot)
         if operation.type != "Identity" or operation.inputs[0].op.type not in _SWITCHES:
             continue
         given, predicate = map(graph_lib.reference, operation.inputs[0].op.inputs)

@@ -63,6 +63,24 @@ def sizes_alone(h, batch):
     return _error(more, batch) + error / by
 
 
+def variables_decide(h, batch):
+    """A variable is the predicate itself, and is read again after it has changed."""
+    is_odd = tf.get_variable(
+        "is_odd", [], tf.bool, tf.zeros_initializer(), trainable=False, use_resource=False
+    )
+    n = tf.shape(h)[0]
+
+    def chosen(predicate):
+        return tf.cond(predicate, lambda: tf.cast(n, F64), lambda: tf.sqrt(tf.cast(n, F64)))
+
+    before = chosen(is_odd)
+    with tf.control_dependencies([before]):
+        change = tf.assign(is_odd, tf.logical_not(is_odd.read_value()))
+    with tf.control_dependencies([change]):
+        after = chosen(is_odd.read_value())
+    return _error(h, batch) * before + after
+
+
 def statistics(h, batch):
     """Normalises by all rows, or by what was seen before."""
     mean = state("mean", [3])
@@ -238,7 +256,17 @@ def of_unknown_shape(h, batch):
 LOSSES = {
     loss.__name__: loss
     for loss in (
-        *(by_rows, by_steps, constants, sizes, sizes_alone, statistics, nested, losses),
+        *(
+            by_rows,
+            by_steps,
+            constants,
+            sizes,
+            sizes_alone,
+            variables_decide,
+            statistics,
+            nested,
+            losses,
+        ),
         *(gradients_inside, parts, either_way, loops, recurrences, normalisers, loops_in_loops),
         *(constants_in_loops, lists_after_rows, of_unknown_shape),
     )

@@ -266,7 +266,10 @@ def assert_trains(want):
         for name, value in values.items():
             assert np.all(np.isfinite(value)), f"{name} is {value}"
     first, last = want.variables[0], want.variables[-1]
-    moved = [np.max(np.abs(last[name] - first[name]), initial=0.0) for name in first]
+    moved = [
+        np.max(np.abs(np.subtract(last[name], first[name], dtype=float)), initial=0.0)
+        for name in first
+    ]
     assert max(moved) > 1e-5, "its variables stay what they are"
 
 
