@@ -10,7 +10,7 @@ from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import shapes, values
 from replicate.layouts.dims import Dim
-from replicate.layouts.layout import Unit, count
+from replicate.layouts.layout import Blocks, Even, Unit, count
 from replicate.layouts.rule import Op
 
 # Limit of the depth of recursion. Shapes are computed by shorter chains of operations.
@@ -40,6 +40,7 @@ class Facts:
         rows: n, the number of rows of the batch.
         varying: References of tensors, each with an axis whose size changes in each round of a
             loop.
+        towers: N, None if it is not known.
 
     Attributes:
         rows: n.
@@ -49,9 +50,12 @@ class Facts:
             there are rows.
     """
 
-    def __init__(self, rows: Dim, varying: Collection[tuple[Any, int]] = ()) -> None:
+    def __init__(
+        self, rows: Dim, varying: Collection[tuple[Any, int]] = (), towers: int | None = None
+    ) -> None:
         self.rows = rows
         self._varying = varying
+        self._towers = towers
         self.symbols: dict[str, Measure] = {}
         self.ragged: set[str] = set()
         self.sums: dict[str, tuple[Dim, ...]] = {}
@@ -63,7 +67,7 @@ class Facts:
 
     def copy(self) -> Facts:
         """Returns independent `Facts` with the same knowledge."""
-        other = Facts(self.rows, self._varying)
+        other = Facts(self.rows, self._varying, self._towers)
         other.symbols, other.ragged = dict(self.symbols), set(self.ragged)
         other.sums = dict(self.sums)
         other._dims, other._values = dict(self._dims), dict(self._values)
@@ -81,6 +85,16 @@ class Facts:
     def count(self, unit: Unit) -> Dim:
         """Returns how many of a `Unit` there are in the batch."""
         return count(unit, self.rows)
+
+    def may_be_none(self, unit: Unit) -> bool:
+        """Whether a tower that has rows may have none of a `Unit`."""
+        if isinstance(unit, Even):
+            return not self.is_enough(unit.size)
+        return unit != dims_lib.ROWS and not isinstance(unit, Blocks)
+
+    def is_enough(self, size: Dim) -> bool:
+        """Whether there are known to be as many entries as towers."""
+        return isinstance(size, int) and self._towers is not None and size >= self._towers
 
     def each(self, tensor: Any, axis: int, unit: Unit) -> int | None:
         """Returns how many entries of an axis each of a `Unit` has, None if that is not known."""

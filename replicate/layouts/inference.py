@@ -14,6 +14,7 @@ from replicate.compat import graph as graph_lib
 from replicate.layouts import lists
 from replicate.layouts import rules as _table  # noqa: F401  # Enters the rules.
 from replicate.layouts.dims import Dim
+from replicate.layouts.facts import Facts
 from replicate.layouts.found import Layouts, Source
 from replicate.layouts.lateness import run_late
 from replicate.layouts.learnt import Learnt, Step
@@ -30,6 +31,7 @@ def infer(
     sources: Iterable[Source],
     rows: Dim,
     once: Iterable[Any] = (),
+    towers: int | None = None,
 ) -> Layouts:
     """Returns the layouts of all tensors of a graph.
 
@@ -38,6 +40,7 @@ def infer(
         sources: The tensors of the batch.
         rows: n, an integer, or a symbol, `dims.ROWS` or `dims.ROWS_OR_NONE`.
         once: Operations that run once, whatever their rule says.
+        towers: N, None if it is not known.
     """
     sources = tuple(sources)
     if operations:
@@ -49,7 +52,8 @@ def infer(
     ]
     learnt = Learnt(once, steps)
     given = [source.tensor.op for source in sources]
-    one_pass = Pass(sources, rows, learnt, Lookahead(operations, given, rows))
+    lookahead = Lookahead(operations, given, rows)
+    one_pass = Pass(sources, Facts(rows, learnt.varying, towers), learnt, lookahead)
     between = max(_BETWEEN, len(steps) // _SAVED)
     saved = [(0, one_pass.copy())]
     at = 0

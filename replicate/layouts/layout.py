@@ -30,23 +30,39 @@ class Blocks(NamedTuple):
     kind: str = "blocks"
 
 
-Unit = Union[str, Blocks]
-"""The things that an axis counts: `ROWS`, the name of a ragged unit, or `Blocks`; see `Shard`."""
+class Even(NamedTuple):
+    """Entries in an order of their own, such as the half of a batch that an operation selects.
+
+    They are joined where they are selected. From there on, each tower has an equal share of them,
+    whatever rows they come from. A tower may have none.
+
+    Attributes:
+        size: How many there are in the batch.
+    """
+
+    size: Dim
+    kind: str = "even"
+
+
+Unit = Union[str, Blocks, Even]
+"""An axis counts `ROWS`, a ragged unit, by its name, `Blocks` or `Even` entries; see `Shard`."""
 
 
 def count(unit: Unit, rows: Dim) -> Dim:
     """Returns how many of a `Unit` there are in a batch of `rows`."""
     if isinstance(unit, Blocks):
         return times(rows, unit.many)
+    if isinstance(unit, Even):
+        return unit.size
     return rows if unit == ROWS else symbol(unit)
 
 
 class Shard(NamedTuple):
     """Each tower has its rows, on `axis`: k entries for each row, in the order of the rows.
 
-    `unit` says what the axis counts: `ROWS` of the batch, `Blocks` of them, or a ragged unit, such
-    as the values of a sparse tensor. A row has any number of a ragged unit, so a tower may have
-    none. A ragged unit is named by the symbol for its number in the batch.
+    `unit` says what the axis counts: `ROWS` of the batch, `Blocks` of them, `Even` entries, or a
+    ragged unit, such as the values of a sparse tensor. A row has any number of a ragged unit, so a
+    tower may have none. A ragged unit is named by the symbol for its number in the batch.
     """
 
     axis: int
@@ -80,12 +96,12 @@ class Partial(NamedTuple):
 
     `op` is `'sum'`, `'mean'` (weighted by the towers' rows), `'max'`, `'min'`, `'prod'`, `'all'` or
     `'any'`. Every tower has at least one row if the batch has any; see `partition.rows.Rows`. But a
-    tower may have none of a ragged unit. Then `unit` names it, if `op` has no neutral value, such
+    tower may have none of another unit. Then `unit` names it, if `op` has no neutral value, such
     as a mean.
     """
 
     op: str
-    unit: str = ROWS
+    unit: Unit = ROWS
     kind: str = "partial"
 
 

@@ -9,8 +9,8 @@ from typing import Any, Counter, Sequence
 from replicate.compat import graph as graph_lib
 from replicate.layouts import branches, loop_variables, loops, ragged
 from replicate.layouts.arrays import array_of, makers_in
+from replicate.layouts.costs import MULTIPLIES
 from replicate.layouts.demands import can_be
-from replicate.layouts.dims import Dim
 from replicate.layouts.facts import Facts
 from replicate.layouts.found import Layouts, Source, put
 from replicate.layouts.kinds import BEGIN, SOURCES, differs
@@ -18,6 +18,7 @@ from replicate.layouts.layout import (
     SIZE,
     WHOLE,
     Demand,
+    Even,
     Grown,
     Indices,
     Layout,
@@ -41,12 +42,12 @@ class Pass:
     def __init__(
         self,
         sources: tuple[Source, ...],
-        rows: Dim,
+        facts: Facts,
         learnt: Learnt,
         lookahead: Lookahead,
     ) -> None:
         self._lookahead = lookahead
-        self._facts = Facts(rows, learnt.varying)
+        self._facts = facts
         self._sources = sources
         self._learnt = learnt
         self._kept = learnt.kept
@@ -116,8 +117,9 @@ class Pass:
         self._whole[operation.type] += 1
         self._meet(operation, [WHOLE] * len(inputs))
         # If n is known, a sum over rows may have n entries of something else.
-        if not isinstance(self._facts.rows, int) or any(map(is_shard, inputs)):
-            self._starts.may_split(operation)
+        has_rows = any(map(is_shard, inputs)) or any(self._starts.are_split(operation))
+        if has_rows or not isinstance(self._facts.rows, int):
+            self._starts.may_split(operation, has_rows)
 
     def _go_on(self, operation: Any) -> None:
         """Splits rows that were made by an operation which runs once, if towers can use them."""
@@ -133,10 +135,12 @@ class Pass:
         # If n is known, these may be no rows: values must be the same however they are split.
         is_same = not (isinstance(self._facts.rows, int) and differs(operation))
         strategy = self._strategy(operation, layouts) if is_same else None
-        if strategy is not None and any(isinstance(one, Shard) for one in strategy.outputs):
-            self._enter(operation, strategy)
+        if strategy is None or not any(isinstance(one, Shard) for one in strategy.outputs):
+            self._starts.may_split(operation, has_rows=strategy is None)
+        elif any(isinstance(unit, Even) for unit in given) and operation.type not in MULTIPLIES:
+            self._starts.may_split_later(operation, strategy)
         else:
-            self._starts.may_split(operation)
+            self._enter(operation, strategy)
 
     def _keep(self, operation: Any) -> None:
         """Records that an operation, and all others that use the same array, are to run once."""
@@ -182,7 +186,7 @@ class Pass:
             self._whole["while"] += 1
             for one in operations:
                 if one.type == "Exit":
-                    self._starts.may_split(one)
+                    self._starts.may_split(one, has_rows=True)
 
     def _only_waits(self, operation: Any) -> bool:
         """Whether an operation is a `NoOp` that waits for operations in towers.
@@ -223,10 +227,7 @@ class Pass:
                 self._met.add(graph_lib.reference(tensor))
 
     def _start(self, operation: Any, inputs: Sequence[Layout]) -> bool:
-        """Lets towers draw or repeat values if the given shape has the rows of the batch.
-
-        Returns whether they do.
-        """
+        """Lets towers draw or repeat values if a shape has the batch's rows; returns whether."""
         if operation in self._given or operation.type not in BEGIN:
             return False
         strategy = self._strategy(operation, inputs)
@@ -237,9 +238,8 @@ class Pass:
         return True
 
     def _is_size(self, operation: Any) -> bool:
-        return bool(operation.outputs) and all(
-            self._layout_of(tensor) == SIZE for tensor in operation.outputs
-        )
+        outputs = operation.outputs
+        return bool(outputs) and all(self._layout_of(tensor) == SIZE for tensor in outputs)
 
     def _strategy(self, operation: Any, inputs: Sequence[Layout]) -> Strategy | None:
         """Returns how towers run an operation, None if it runs once."""

@@ -20,6 +20,7 @@ from replicate.layouts.layout import (
     WHOLE,
     Blocks,
     Demand,
+    Even,
     Indices,
     Layout,
     Partial,
@@ -87,9 +88,12 @@ def strategy(
     seen = [unless_ragged(one) if isinstance(one, Partial) else one for one in layouts]
     if seen != list(layouts) and all(one == WHOLE for one in seen):
         return None
-    found = None if points is None else points(facts.op_of(operation), seen)
-    if found is not None or rule is None:
-        return found
+    if points is not None and not any(_is_even(one) for one in seen):
+        found = points(facts.op_of(operation), seen)
+        if found is not None:
+            return found
+    if rule is None:
+        return None
     # Rules for rows may use indices as numbers: those of one device, split.
     plain = [Shard(0, one.unit) if isinstance(one, Indices) else one for one in seen]
     kinds = {one.unit for one in plain if isinstance(one, Shard)}
@@ -103,14 +107,22 @@ def strategy(
         plain = [WHOLE if isinstance(o, Shard) and o.unit != most else o for o in plain]
         kinds = {most}
     unit = next(iter(kinds), ROWS)
-    if isinstance(unit, str) and unit != ROWS and operation.type.startswith(_NEED_ROWS):
+    may_be_none = facts.may_be_none(unit)
+    if may_be_none and operation.type.startswith(_NEED_ROWS):
         return None
     found = rule(
         facts.op_of(operation, unit), [Shard(o.axis) if isinstance(o, Shard) else o for o in plain]
     )
     if found is None or unit == ROWS:
         return found
-    return None if _leaves_a_size_open(facts, operation, found) else _renamed(found, unit)
+    # Only a named or even unit is split in a way in which a tower may have none.
+    if (may_be_none or isinstance(unit, Blocks)) and _leaves_a_size_open(facts, operation, found):
+        return None
+    return _renamed(found, unit)
+
+
+def _is_even(layout: Layout) -> bool:
+    return isinstance(layout, Shard) and isinstance(layout.unit, Even)
 
 
 def _leaves_a_size_open(facts: Facts, operation: Any, found: Strategy) -> bool:
@@ -139,7 +151,7 @@ def _as(layout: Any, unit: Unit) -> Any:
     if isinstance(layout, (Shard, Share)) and layout.unit == ROWS:
         return layout._replace(unit=unit)
     # A tower's share of blocks is that of rows, so partials need no other weights.
-    if isinstance(layout, Partial) and layout.op in _OF_SOME and isinstance(unit, str):
+    if isinstance(layout, Partial) and layout.op in _OF_SOME and not isinstance(unit, Blocks):
         return layout._replace(unit=unit)
     return layout
 

@@ -10,12 +10,14 @@ from replicate.layouts.dims import ROWS
 from replicate.layouts.facts import Facts
 from replicate.layouts.layout import (
     WHOLE,
+    Even,
     Indices,
     Layout,
     Partial,
     PerTowerLayout,
     Shard,
     Strategy,
+    Unit,
     is_shard,
 )
 
@@ -44,8 +46,9 @@ class Starts:
         # By tensor that is made from these values alone: the operations that made them.
         self._from: dict[Any, frozenset[Any]] = {}
         # By whole tensor that towers may split: the unit on axis 0.
-        self._splits: dict[Any, str] = {}
-        self._ran_once: set[Any] = set()  # Operations whose whole results may have rows.
+        self._splits: dict[Any, Unit] = {}
+        # By operation whose whole results may have rows: whether it may have selected some.
+        self._ran_once: dict[Any, bool] = {}
 
     def copy(self, facts: Facts) -> Starts:
         """Returns independent `Starts` in the same state, with a copy of the `Facts`."""
@@ -53,7 +56,7 @@ class Starts:
         other._begun, other._beside_rows = set(self._begun), set(self._beside_rows)
         other._beside_weights = set(self._beside_weights)
         other._from, other._splits = dict(self._from), dict(self._splits)
-        other._ran_once = set(self._ran_once)
+        other._ran_once = dict(self._ran_once)
         return other
 
     @property
@@ -118,25 +121,45 @@ class Starts:
             if is_shard(layout):
                 self._of_batch.add(graph_lib.reference(tensor))
 
-    def may_split(self, operation: Any) -> None:
-        """Records outputs of an operation that runs once which have the batch's rows."""
-        self._ran_once.add(operation)
+    def may_split(self, operation: Any, has_rows: bool) -> None:
+        """Records outputs of an operation that runs once which towers may split on axis 0.
+
+        Args:
+            operation: The operation.
+            has_rows: Whether it takes rows, so that it may have selected some of them.
+        """
+        self._ran_once[operation] = has_rows
         for tensor in operation.outputs:
             dims = self._facts.dims(tensor)
-            key = graph_lib.reference(tensor)
-            if dims and dims[0] == self._facts.rows:
+            if not dims or dims_lib.is_of_loop(dims[0]):
+                continue
+            key, name = graph_lib.reference(tensor), dims_lib.name_of(dims[0])
+            if dims[0] == self._facts.rows:
                 self._splits[key] = ROWS
-            elif dims and dims_lib.name_of(dims[0]) in self._facts.ragged:
-                self._splits[key] = dims_lib.name_of(dims[0])
+            elif name in self._facts.ragged:
+                self._splits[key] = name
+            elif has_rows and (self._facts.is_enough(dims[0]) or not isinstance(dims[0], int)):
+                self._splits[key] = Even(dims[0])
+
+    def may_split_later(self, operation: Any, strategy: Strategy) -> None:
+        """Records outputs of an operation that runs once although towers could run it."""
+        for tensor, layout in zip(operation.outputs, strategy.outputs):
+            if isinstance(layout, Shard) and not layout.axis:
+                self._splits[graph_lib.reference(tensor)] = layout.unit
 
     def pass_on(self, operation: Any, always: bool) -> None:
         """Records outputs of an operation of whole inputs, if it may give rows made by another."""
         is_sure = not isinstance(self._facts.rows, int) or operation.type in _PASS_ON_ROWS
-        if always or (is_sure and any(given.op in self._ran_once for given in operation.inputs)):
-            self.may_split(operation)
+        before = [given.op for given in operation.inputs if given.op in self._ran_once]
+        if always or (is_sure and before):
+            self.may_split(operation, always or any(self._ran_once[one] for one in before))
 
-    def are_split(self, operation: Any) -> list[str | None]:
+    def are_split(self, operation: Any) -> list[Unit | None]:
         """Returns for each input of an operation the unit by which to split it, or None."""
         if not self._splits:
             return [None] * len(operation.inputs)
-        return [self._splits.get(graph_lib.reference(tensor)) for tensor in operation.inputs]
+        found = [self._splits.get(graph_lib.reference(tensor)) for tensor in operation.inputs]
+        if any(isinstance(unit, str) for unit in found):
+            return [unit if isinstance(unit, str) else None for unit in found]
+        first = next((unit for unit in found if unit is not None), None)
+        return [unit if unit == first else None for unit in found]

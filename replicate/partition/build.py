@@ -70,7 +70,7 @@ def partition(
 
     # Norms of `twice` are left that are in branches or loops.
     once = [operation for operation in operations if runs_once(operation) or operation in twice]
-    layouts = infer(operations, sources, rows.dim, once)
+    layouts = infer(operations, sources, rows.dim, once, len(placement.devices))
     applied = [now(leaf) for leaf in _tensors(gradients)]
     needed = [now(tensor) for tensor in asked if isinstance(tensor, tf.Tensor)]
     forward = [now(loss) for loss in losses]

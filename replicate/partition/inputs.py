@@ -17,7 +17,8 @@ from replicate.layouts import (
     ROWS,
     SIZE,
     WHOLE,
-    Blocks,
+    Dim,
+    Even,
     Grown,
     Indices,
     Layouts,
@@ -25,7 +26,6 @@ from replicate.layouts import (
     Partial,
     Shard,
     Share,
-    Unit,
     adds_offset,
 )
 from replicate.partition import rows as rows_lib
@@ -34,6 +34,7 @@ from replicate.partition.constants import Constant, Constants
 from replicate.partition.parts import Parts
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.rows import Formulas, Rows
+from replicate.partition.units import Units
 
 _HOST = "/device:CPU:0"  # Kernels take sizes from the host's memory.
 
@@ -78,9 +79,8 @@ class Inputs:
         self._whole_stand_ins: dict[Any, Any] = {}
         self._size_stand_ins: list[tuple[Any, Measure, int | None]] = []
         self._no_size: dict[Any, Any] = {}
-        self._ragged: dict[Unit, Rows] = {}
-        self._sizes: dict[Unit, Sequence[Any]] = {}
         self._offsets: dict[Any, Any] = {}
+        self._units = Units(rows, self._number, self._held)
 
     def of_tower(self, tensor: Any, demand: Any, tower: int) -> Given:
         """Returns the input of a tower's copy if no other copy gives it in the demanded layout."""
@@ -130,32 +130,18 @@ class Inputs:
         assert value is not None, f"{tensor.name} has no formula"
         return value
 
-    def rows_of(self, unit: Unit) -> Rows:
-        """Returns the towers' shares of a `Unit`, the `Rows` themselves for `ROWS`."""
-        if unit == ROWS:
-            return self._rows
-        if unit not in self._ragged and isinstance(unit, Blocks):
-            many = self._formulas.product(unit.many, 1, tf.int32)
-            self._ragged[unit] = rows_lib.in_blocks(self._rows, many)
-        if unit not in self._ragged:
-            self._ragged[unit] = rows_lib.ragged(self._rows, self._held(unit))
-        return self._ragged[unit]
+    @property
+    def units(self) -> Units:
+        """The towers' shares of units."""
+        return self._units
 
-    def _held(self, unit: Unit) -> Sequence[Any]:
-        """Returns how many of a `Unit` each tower computes; `Rows` need more operations."""
-        if unit == ROWS or isinstance(unit, Blocks):
-            return self.rows_of(unit).held
-        if unit not in self._sizes:
-            measure = self._layouts.facts.symbols[str(unit)]
-            towers = range(len(self._rows.counts))
-            self._sizes[unit] = [self._size_in(measure, tower) for tower in towers]
-        return self._sizes[unit]
+    def _number(self, size: Dim) -> Any:
+        return self._formulas.product(size, 1, tf.int32)
 
-    def blocks(self, unit: Any) -> Any:
-        """Returns the `splits.Blocks` of a `Unit`; None if it is another."""
-        if not isinstance(unit, Blocks):
-            return None
-        return unit.parts or self._formulas.product(unit.many, 1, tf.int32)
+    def _held(self, name: str) -> Sequence[Any]:
+        """Returns how many of a ragged unit each tower computes."""
+        measure = self._layouts.facts.symbols[name]
+        return [self._size_in(measure, tower) for tower in range(len(self._rows.counts))]
 
     def offset(self, tensor: Any, tower: int) -> Any:
         """Returns the tensor to add to a tower's `Indices` to get those of one device."""
@@ -165,7 +151,7 @@ class Inputs:
         _, columns = (self._layouts.facts.dims(tensor) or ()) if layout.is_matrix else (0, 0)
         key = layout.within, layout.each, columns, tensor.dtype, tower
         if key not in self._offsets:
-            start = self.rows_of(layout.within).starts[tower]
+            start = self._units.rows_of(layout.within).starts[tower]
             made = self._formulas.product(layout.each, start, tensor.dtype)
             width = self._formulas.product(columns, 1, tf.int32)
             with tf.device(_HOST), tf.control_dependencies(None):
@@ -175,25 +161,27 @@ class Inputs:
 
     def _share(self, tensor: Any, demand: Share, tower: int) -> Given:
         value, axis = self._value(tensor), demand.axis
-        constant = self._formulas.constant_share(value, axis, tower)
+        rows = self._units.rows_of(demand.unit) if isinstance(demand.unit, Even) else self._rows
+        constant = rows_lib.constant_share(value, axis, tower, rows)
         if constant is not None:  # So the copy has a static shape.
             return constant.astype(tensor.dtype.as_numpy_dtype)
-        count, held = self._layouts.facts.count(demand.unit), self._held(demand.unit)[tower]
+        count, held = self._layouts.facts.count(demand.unit), self._units.held(demand.unit)[tower]
         return self._formulas.share(value, tensor.dtype, axis, tower, count, held)
 
     def _split(self, tensor: Any, demand: Shard) -> Sequence[Any]:
         """Returns the towers' shards of a whole tensor."""
         key = graph_lib.reference(tensor), demand
         if key not in self._splits:
-            blocks = self.blocks(demand.unit)
+            blocks = self._units.blocks(demand.unit)
             each = self._layouts.facts.each(tensor, demand.axis, demand.unit)
             with tf.device(self._place), tf.control_dependencies(None):
                 whole = self._whole(tensor)
                 if blocks is None and each is not None and self._rows.are_disjoint:
-                    held = self._held(demand.unit)
+                    held = self._units.held(demand.unit)
                     made = splits.split_by_sizes(whole, demand.axis, held, each)
                 else:
-                    rows = self._rows if blocks is not None else self.rows_of(demand.unit)
+                    unit = ROWS if blocks is not None else demand.unit
+                    rows = self._units.rows_of(unit)
                     made = splits.split(whole, demand.axis, rows, blocks, each)
                 self._splits[key] = made
         return self._splits[key]
@@ -223,7 +211,7 @@ class Inputs:
         # If towers did not need the tensor, they have no copy of it: the original computes it.
         is_original = self._are_made and key not in self._by_tower and key not in self._shards
         if name in facts.ragged and tensor.op in self._layouts.strategies and not is_original:
-            return self.rows_of(name).total
+            return self._units.rows_of(name).total
         is_there = layout == WHOLE or key in self._shards or is_original
         if is_there or (is_entry and tensor.op not in self._layouts.strategies):
             if is_entry:
@@ -233,7 +221,7 @@ class Inputs:
                 return size
             unit = getattr(layout, "unit", ROWS)
             is_ragged = is_original and unit in facts.ragged
-            many = self._size_of(str(unit)) if is_ragged else self.rows_of(unit).total
+            many = self._size_of(str(unit)) if is_ragged else self._units.rows_of(unit).total
             return size // tf.maximum(many, 1)
         if key in self._by_tower:
             return self._size_in_towers(measure)
@@ -277,8 +265,8 @@ class Inputs:
         if layout.unit == ROWS:
             each = size // tf.maximum(self._rows.counts[0], 1)
         else:  # The first tower may have no entries, so all towers are measured.
-            each = rows_lib.each_of(by_tower, measure.axis, self.rows_of(layout.unit))
-        return each if measure.of_each else each * self.rows_of(layout.unit).total
+            each = rows_lib.each_of(by_tower, measure.axis, self._units.rows_of(layout.unit))
+        return each if measure.of_each else each * self._units.rows_of(layout.unit).total
 
     def rounds(self, tensor: Any, first: Any) -> Any:
         """Returns the number of rounds in which a `Grown` tensor has grown, an int32 scalar tensor.

@@ -11,6 +11,7 @@ from replicate.layouts import (
     SIZE,
     WHOLE,
     Blocks,
+    Even,
     Indices,
     Layouts,
     Monomial,
@@ -119,6 +120,8 @@ class Needs:
         unit = getattr(layout, "unit", ROWS)
         if isinstance(unit, Blocks):
             self._size(unit.many)
+        elif isinstance(unit, Even):
+            self._size(unit.size)
         elif unit != ROWS:
             self._measured(unit)
 

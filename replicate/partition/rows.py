@@ -107,33 +107,6 @@ def each_of(by_tower: Sequence[Any], axis: int, rows: Rows) -> Any:
     return sizes // tf.maximum(tf.add_n(list(rows.held)), 1)
 
 
-def ragged(rows: Rows, held: Sequence[Any]) -> Rows:
-    """Returns the towers' shares of a ragged unit as `Rows`.
-
-    Args:
-        rows: The `Rows` of the batch.
-        held: How many of the unit each tower computes: N int32 scalar tensors.
-    """
-    with tf.device(_HOST), tf.control_dependencies(None):
-        computed = tf.stack(held)
-        if rows.are_disjoint:
-            starts = tf.unstack(tf.cumsum(computed, exclusive=True))
-            return Rows(held, tf.reduce_sum(computed), starts, held, is_ragged=True)
-        have_rows = tf.greater(tf.stack(rows.counts), 0)
-        counts = tf.where_v2(have_rows, computed, 0)
-        total = tf.reduce_sum(counts)
-        # A tower without rows of the batch computes the last row's once more.
-        starts = tf.where_v2(have_rows, tf.cumsum(counts, exclusive=True), total - computed)
-        return Rows(tf.unstack(counts), total, tf.unstack(starts), held, is_ragged=True)
-
-
-def in_blocks(rows: Rows, blocks: Count) -> Rows:
-    """Returns the towers' shares of `blocks` blocks of rows as `Rows`, without `starts`."""
-    with tf.device(_HOST), tf.control_dependencies(None):
-        held = [many * blocks for many in rows.held]
-        return Rows([many * blocks for many in rows.counts], rows.total * blocks, (), held)
-
-
 class Formulas:
     """Makes tensors from formulas: products of n and other sizes.
 
@@ -187,16 +160,6 @@ class Formulas:
             held: The number of these in the tower.
         """
         return self._make(value, dtype, held, _shared(value, axis), tower, count)
-
-    def constant_share(self, value: np.ndarray[Any, Any], axis: int | None, tower: int) -> Any:
-        """Returns the result of `share` as an array of integers, None if they are not known."""
-        if not self._rows.are_known or any(isinstance(entry, Monomial) for entry in value.flat):
-            return None
-        made = value.astype(np.int64)
-        for place in _shared(value, axis):
-            if made.flat[place] != -1:  # Else the operation finds the size itself.
-                made.flat[place] = made.flat[place] // self._rows.total * self._rows.held[tower]
-        return made
 
     def _make(
         self,
@@ -252,6 +215,26 @@ class Formulas:
             known = self._rows.total if dims_lib.is_rows(name) else self._size_of(name)
             made = _product(made, _cast(known, dtype))
         return made
+
+
+def constant_share(
+    value: np.ndarray[Any, Any], axis: int | None, tower: int, rows: Rows
+) -> np.ndarray[Any, Any] | None:
+    """Returns the result of `Formulas.share` as integers, None if they are not known.
+
+    Args:
+        value: Array of `Dim`s.
+        axis: The index of the integer that is a multiple of the rows; None if all are.
+        tower: The index of the tower.
+        rows: The `Rows`, or those of another unit.
+    """
+    if not rows.are_known or any(isinstance(entry, Monomial) for entry in value.flat):
+        return None
+    made = value.astype(np.int64)
+    for place in _shared(value, axis):
+        if made.flat[place] != -1:  # Else the operation finds the size itself.
+            made.flat[place] = made.flat[place] // rows.total * rows.held[tower]
+    return made
 
 
 def _shared(value: np.ndarray[Any, Any], axis: int | None) -> tuple[int, ...]:

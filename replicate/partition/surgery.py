@@ -111,8 +111,8 @@ def _join_all(
                 Shard(0, layout.unit),
                 _of_one_device(tensor, by_tower, inputs, placement),
             )
-        counted = inputs.rows_of(layout.unit) if isinstance(layout, Partial) else rows
-        blocks = inputs.blocks(layout.unit) if isinstance(layout, Shard) else None
+        counted = inputs.units.rows_of(layout.unit) if isinstance(layout, Partial) else rows
+        blocks = inputs.units.blocks(layout.unit) if isinstance(layout, Shard) else None
         if isinstance(layout, Grown):
             with tf.control_dependencies(None):
                 blocks = inputs.rounds(tensor, by_tower[0])

@@ -20,6 +20,7 @@ from replicate.layouts import Layout, ragged, rule
 from replicate.layouts.layout import WHOLE, Indices, Share, Strategy
 from replicate.layouts.rule import Op
 from replicate.partition.inputs import Inputs
+from replicate.partition.units import Units
 
 TYPES = pointing_proof.types()
 PLAIN = proof.types()
@@ -188,7 +189,7 @@ def test_the_proof_finds_an_offset_that_is_forgotten(name: str, monkeypatch: Any
 
 
 def test_the_proof_finds_a_mean_that_rows_weigh(monkeypatch: Any) -> None:
-    monkeypatch.setattr(Inputs, "rows_of", lambda self, unit: self._rows)
+    monkeypatch.setattr(Units, "rows_of", lambda self, unit: self._rows)
     assert pointing_proof.Proof("Mean", [reductions]).run(EXAMPLES).wrong
 
 

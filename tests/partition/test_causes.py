@@ -46,30 +46,41 @@ def all_at_once(x):
     return tf.vectorized_map(lambda row: (row[None] @ w)[0], x)
 
 
+def filtered(x):
+    """Convolutions of rows, of which each tower needs one, so that they run once."""
+    kernels = [
+        tf.get_variable(name, [3, 3, *ends]) for name, ends in (("a", [1, 9]), ("b", [9, 1]))
+    ]
+    made = tf.reshape(x, [-1, 4, 4, 1])
+    for kernel in kernels:
+        made = tf.nn.conv2d(made, kernel, 1, "SAME")
+    return tf.reshape(made, [-1, WIDTH])
+
+
 def by_python(x):
     return tf.numpy_function(lambda rows: rows - rows.mean(0), [x], tf.float32)
 
 
 def reshaped(x):
-    return tf.reshape(by_python(x), [tf.shape(x)[0], WIDTH])
+    return filtered(tf.reshape(by_python(x), [tf.shape(x)[0], WIDTH]))
 
 
 def known(x):
     made = by_python(x)
     made.set_shape([None, WIDTH])
-    return made
+    return filtered(made)
 
 
 def sorted_rows(x):
-    return tf.gather(x, tf.argsort(x[:, 0])[: tf.shape(x)[0] // 2])
+    return filtered(tf.gather(x, tf.argsort(x[:, 0])[: tf.shape(x)[0] // 2]))
 
 
 def every_second(x):
-    return x[::2]
+    return filtered(x[::2])
 
 
 def weighted(x):
-    return x * tf.sigmoid(x[:, :1])
+    return filtered(x * tf.sigmoid(x[:, :1]))
 
 
 def loop(x, round_of):
@@ -124,7 +135,7 @@ def test_advice_helps(body, after, why, advice, advised):
     assert planned(advised).as_dict()["share"] > 0.9
 
 
-@pytest.mark.parametrize("body", [row_by_row, known, sorted_rows, centred_in_each_round])
+@pytest.mark.parametrize("body", [row_by_row, centred_in_each_round])
 def test_all_that_follows_counts(body):
     made = planned(body)
     first = made.coverage.costliest[0]

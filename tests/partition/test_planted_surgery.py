@@ -111,12 +111,13 @@ def rows_that_start_as_if_all_had_as_many(patch: pytest.MonkeyPatch) -> None:
         starts = [given_rows.total * tower // towers for tower in range(towers)]
         return splits.split(tensor, axis, given_rows._replace(starts=starts), *others)
 
-    patch.setattr(inputs, "splits", types.SimpleNamespace(split=split))
+    others = types.SimpleNamespace(split=split, split_by_sizes=splits.split_by_sizes)
+    patch.setattr(inputs, "splits", others)
 
 
 @plant
 def shapes_that_are_not_shared(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rows.Formulas, "constant_share", lambda *_: None)
+    patch.setattr(rows, "constant_share", lambda *_: None)
     unknown = tf.TensorShape(None)
     patch.setattr(
         rows.Formulas, "share", lambda self, value, dtype, *_: self.whole(value, dtype, unknown)
@@ -138,8 +139,8 @@ def shares_of_the_first_tower(patch: pytest.MonkeyPatch) -> None:
 def sizes_of_another_axis(patch: pytest.MonkeyPatch) -> None:
     new = facts.Facts._new
 
-    def other(self: Any, tensor: Any, axis: int) -> Any:
-        made = new(self, tensor, axis)
+    def other(self: Any, tensor: Any, axis: int, **options: Any) -> Any:
+        made = new(self, tensor, axis, **options)
         (name,) = made.symbols
         rank = self.symbols[name].tensor.shape.rank
         if rank is not None:

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+from replicate.layouts import Even
 from replicate.partition import splits
-from replicate.partition.rows import Rows, ragged
+from replicate.partition.rows import Rows
+from replicate.partition.units import Units
 
 COUNTS = {"each has some": [3, 1, 2], "one has none": [4, 0, 2], "only one has some": [0, 0, 6]}
 
@@ -27,14 +29,46 @@ def run(tensors: Sequence[Any]) -> list[Any]:
 @pytest.mark.parametrize("counts", COUNTS.values(), ids=COUNTS)
 def test_entries_of_a_ragged_unit_are_split_by_one_operation(counts, each, fresh_graph):
     whole = np.arange(6.0 * each * 2).reshape(2, 6 * each)
-    held = [tf.constant(count) for count in counts]
-    rows = ragged(Rows([2, 1, 1], 4, [0, 2, 3], [2, 1, 1]), held)
+    batch = Rows([2, 1, 1], 4, [0, 2, 3], [2, 1, 1])
+    units = Units(batch, lambda size: size, lambda _: [tf.constant(count) for count in counts])
+    rows = units.rows_of("values")
     parts = splits.split_by_sizes(tf.constant(whole), 1, rows.held, each)
     wanted = np.split(whole, np.cumsum(counts)[:-1] * each, axis=1)
     for got, want in zip(run(parts), wanted):
         np.testing.assert_array_equal(got, want)
     assert kinds().count("SplitV") == 1 and "Slice" not in kinds()
     assert run(rows.starts) == [0, *np.cumsum(counts)[:-1]]
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 7, 2**31 - 1])
+@pytest.mark.parametrize("are_rows_known", [True, False])
+@pytest.mark.parametrize("is_size_known", [True, False])
+@pytest.mark.parametrize("counts", [[2, 1, 1], [1, 1, 0], [3, 0, 2], [0, 0, 0]], ids=str)
+def test_towers_with_rows_have_even_shares(
+    counts, is_size_known, are_rows_known, size, fresh_graph
+):
+    batch = Rows(
+        counts if are_rows_known else [tf.constant(count) for count in counts],
+        sum(counts) if are_rows_known else tf.constant(sum(counts)),
+        np.cumsum([0, *counts[:-1]]).tolist(),
+        counts,
+    )
+    units = Units(batch, lambda dim: dim if is_size_known else tf.constant(dim), lambda _: [])
+    rows = units.rows_of(Even(size))
+    assert rows.are_known == (is_size_known and are_rows_known)
+    asked = [*rows.counts, *rows.starts, *rows.held]
+    made = asked if rows.are_known else run(asked)
+    got, starts, held = made[:3], made[3:6], made[6:]
+    # The first tower counts in any case.
+    has = [bool(count) or not tower for tower, count in enumerate(counts)]
+    assert sum(got) == size
+    shares = [share for share, is_there in zip(got, has) if is_there]
+    assert max(shares) - min(shares) <= 1
+    for tower, is_there in enumerate(has):
+        if is_there:
+            assert (starts[tower], held[tower]) == (sum(got[:tower]), got[tower])
+        else:  # It computes the last entry again.
+            assert (got[tower], held[tower], starts[tower]) == (0, min(size, 1), max(size - 1, 0))
 
 
 @pytest.mark.parametrize("each", [None, 1])

@@ -22,7 +22,7 @@ def model_fn(features, labels, mode):
     for size in (8, 4):
         net = tf.layers.dense(net, size, tf.tanh, name=f"layer_{size}")
     with tf.name_scope("halves"):
-        pairs = tf.reshape(net, [3, 8]) @ tf.get_variable("w", [8, 2])
+        pairs = tf.reshape(net, [2, 12]) @ tf.get_variable("w", [12, 2])
     loss = tf.reduce_mean(net) + tf.reduce_mean(pairs**2)
     train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, tf.train.get_global_step())
     return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)

@@ -15,7 +15,6 @@ from replicate.layouts import strides, values
 from replicate.layouts.dims import ROWS, Dim
 from replicate.layouts.layout import (
     WHOLE,
-    Blocks,
     Demand,
     Indices,
     Layout,
@@ -45,7 +44,7 @@ def where(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     (given,), unit, dims = layouts, counted(op), op.dims(0)
     if not isinstance(given, Shard) or given.axis != 0 or unit is None or dims is None:
         return None
-    if isinstance(given.unit, Blocks):
+    if not isinstance(given.unit, str):
         return None  # One device finds all entries of a block before those of the next one.
     each = dims_lib.over(dims[0], count(given.unit, op.rows))
     if each is None:
@@ -85,7 +84,7 @@ def partition(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     known = [unit for unit in found if unit is not None]
     if not isinstance(by, Shard) or by.axis != 0 or len(known) < len(found):
         return None
-    if isinstance(by.unit, Blocks):
+    if not isinstance(by.unit, str):
         return None
     if isinstance(data, Indices):
         if data.unit != by.unit or op.rank(1) != 1:
