@@ -48,23 +48,33 @@ class Rows(NamedTuple):
 def find(leaves: Sequence[Leaf]) -> list[Rows | None]:
     """Returns the `Rows` of each tensor; None if it has none, so that every tower gets all of it.
 
-    If static sizes differ, the batch has that of most labels, or without labels, of most features,
-    and among equals the smallest. Tensors of unknown size are taken to have one size; if most are
-    unknown, the batch has that.
+    If static sizes differ, the batch has that of most labels, or without labels, of most features;
+    among equals, the one with the most tensors of a multiple of it, and then the largest. Tensors
+    of unknown size are taken to have one size; if most of these are unknown, the batch has that.
 
     A tensor whose size is a multiple has several entries for each row. Else, if another axis has
     the size of the batch, its rows are there. An axis of rows that a user names stays.
     """
-    dense = [leaf for leaf in leaves if leaf.is_dense]
+    dense = [leaf for leaf in _labels(leaves) or leaves if leaf.is_dense]
     if 2 * sum(leaf.size is None for leaf in dense) > len(dense):
         return [_rows(leaf, None) for leaf in leaves]
     if len({leaf.size for leaf in leaves} - {None}) < 2:
         return [Rows(leaf.axis) for leaf in leaves]
-    # A tensor without entries has no say.
-    sizes = [leaf.size for leaf in leaves if leaf.size]
-    of_labels = [leaf.size for leaf in leaves if leaf.size and leaf.path.startswith("labels")]
-    votes = of_labels or sizes
-    return [_rows(leaf, max(votes, key=lambda size: (votes.count(size), -size))) for leaf in leaves]
+    # A tensor without entries has no say; one with a single entry has it if no other tensor has.
+    named = [leaf for leaf in leaves if leaf.size]
+    named = [leaf for leaf in named if leaf.size != 1] or named
+    votes = [leaf.size for leaf in _labels(named) or named]
+
+    def support(size: Any) -> tuple[int, int, int]:
+        multiples = sum(leaf.size % size == 0 for leaf in named)
+        return votes.count(size), multiples, size
+
+    size = max(votes, key=support)
+    return [_rows(leaf, size) for leaf in leaves]
+
+
+def _labels(leaves: Sequence[Leaf]) -> list[Leaf]:
+    return [leaf for leaf in leaves if leaf.path.startswith("labels")]
 
 
 def _rows(leaf: Leaf, size: int | None) -> Rows | None:

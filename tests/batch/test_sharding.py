@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 
 import replicate
 import selection
-from batch.batches_of_rows import TENSORS, Batch, Leaf, Pair, axes_of, kinds, parsed, tensors_of
+from batch.batches_of_rows import (
+    TENSORS,
+    Batch,
+    Leaf,
+    Pair,
+    axes_of,
+    kinds,
+    leaves_of,
+    parsed,
+    tensors_of,
+)
 from bodies import matching
 from properties.random_examples import holds, session
 from replicate.batch import sharding
@@ -119,8 +129,12 @@ def check(shards, rows, towers, *batches):
 
 def check_batch(batch):
     shards = batch.shard()
+    # If most labels have an unknown size, or without labels, most features, the batch has it.
+    asked = leaves_of(batch.labels) or batch.leaves
+    asked = [leaf for leaf in asked if leaf.kind == "dense"]
+    is_unknown = 2 * sum(not leaf.is_static for leaf in asked) > len(asked)
     # The smallest of several batches counts, which needs the rows of all.
-    if any(leaf.is_static for leaf in batch.leaves) and not batch.has_several:
+    if any(leaf.is_static for leaf in batch.leaves) and not (is_unknown or batch.has_several):
         assert isinstance(shards.total, int)
         assert all(isinstance(count, int) for count in shards.rows)
     both = (batch.features, shards.features, 1), (batch.labels, shards.labels, 1)
@@ -270,6 +284,9 @@ OTHER_SIZES = {
     "most labels": ([[5]], [[3], [5], [5]], [(0, 1), None, (0, 1), (0, 1)]),
     "most features": ([[5], [2], [5]], None, [(0, 1), None, (0, 1)]),
     "the smallest of as many": ([[15], [5]], None, [(0, 3), (0, 1)]),
+    "features of two labels": ([[5, 2], [5]], [[3], [5]], [(0, 1), (0, 1), None, (0, 1)]),
+    "the largest of others": ([[3], [5]], None, [None, (0, 1)]),
+    "a single entry": ([[1], [5]], [[1]], [None, (0, 1), None]),
     "unknown ones": ([[None], [4], [None, 2]], [[None]], [(0, 1), None, (0, 1), (0, 1)]),
     "one that is unknown": ([[None], [10]], [[5]], [(0, 1), (0, 2), (0, 1)]),
     "no entries and no labels": ([[0], [5]], None, [None, (0, 1)]),
