@@ -36,32 +36,49 @@ def find(
         layout_of: Function of a tensor that returns its layout.
     """
     seen: set[Any] = set()
-    while tensor is not None and tensor.op in inside and tensor.op not in seen:
+    pending = [tensor]
+    while pending:
+        tensor = pending.pop()
         operation = tensor.op
+        if operation not in inside or operation in seen:
+            continue
         seen.add(operation)
         if operation.type == "Enter" and operation.inputs[0].op not in inside:
             given = operation.inputs[0]
-            if isinstance(wanted, Shard) and layout_of(given) == WHOLE:
-                # All that take it get a shard, so it must not be one entry for all rows.
-                return operation if _may_be(given, wanted, facts) else None
-            return operation
-        if operation.type == "Merge" and not loop_variables.is_variable(operation):
-            return None  # Both branches of a condition would have to change.
-        if operation.type in PASS_ON:
-            tensor = operation.inputs[0]  # For a variable: the value it begins with.
+            # All that take it get a shard, so it must not be one entry for all rows.
+            is_split = isinstance(wanted, Shard) and layout_of(given) == WHOLE
+            if not is_split or _may_be(given, wanted, facts):
+                return operation
+        elif operation.type == "Merge" and not loop_variables.is_variable(operation):
+            continue  # Both branches of a condition would have to change.
+        elif operation.type in PASS_ON:
+            pending.append(operation.inputs[0])  # For a variable: the value it begins with.
         elif operation.type == "Const":
-            return operation if _may_be(tensor, wanted, facts) else None
+            if _may_be(tensor, wanted, facts):
+                return operation
         elif operation.type in SOURCES and _gives(operation, {}, wanted, facts):
             return operation  # For example zeros, of a shape that holds n.
         else:
-            # The rule of the operation says which whole input makes the result as it is wanted.
-            leads = (
-                given
-                for index, given in enumerate(operation.inputs)
-                if layout_of(given) == WHOLE and _gives(operation, {index: wanted}, wanted, facts)
-            )
-            tensor = next(leads, None)
+            pending += reversed(_leading(operation, wanted, facts, layout_of))
     return None
+
+
+def _leading(
+    operation: Any, wanted: Demand, facts: Facts, layout_of: Callable[[Any], Layout]
+) -> list[Any]:
+    """Returns the whole inputs of an operation that make its result as it is wanted.
+
+    The rule of the operation says which does so alone. If none does, several may do it together,
+    such as both factors of `s * tf.sigmoid(s)`. When one begins as wanted, the next pass finds it
+    of the others.
+    """
+    whole = {i: given for i, given in enumerate(operation.inputs) if layout_of(given) == WHOLE}
+    alone = [given for i, given in whole.items() if _gives(operation, {i: wanted}, wanted, facts)]
+    if alone or not isinstance(wanted, Shard):
+        return alone
+    together = {i: given for i, given in whole.items() if _may_be(given, wanted, facts)}
+    gives = _gives(operation, dict.fromkeys(together, wanted), wanted, facts)
+    return list(together.values()) if gives else []
 
 
 def _may_be(tensor: Any, wanted: Demand, facts: Facts) -> bool:

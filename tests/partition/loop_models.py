@@ -213,6 +213,19 @@ def zeros_inside(h, batch):
     return _error(tf.while_loop(lambda i, _: i < 3, body, (0, h))[1], batch)
 
 
+def meets_itself(h, batch):
+    """A variable is normalised by its own moments, and gates itself, before it meets rows."""
+    w = get_variable("w", [3, 3])
+
+    def body(i, s):
+        mean, variance = tf.nn.moments(s, [1], keepdims=True)
+        s = s * tf.sigmoid((s - mean) * tf.rsqrt(variance + 0.1) @ w)
+        return i + 1, tf.tanh(s) + h
+
+    n = h.shape.as_list()[0] or tf.shape(h)[0]
+    return _error(tf.while_loop(lambda i, _: i < 3, body, (0, tf.zeros([n, 3], F64)))[1], batch)
+
+
 def attending(h, batch):
     """A decoder that looks at all steps of its row, and begins with what all rows have."""
     w = get_variable("w", [3, 3])
@@ -401,7 +414,7 @@ LOSSES = {
     loss.__name__: loss
     for loss in (
         *(lstm, gru_of_lengths, both_ways, raw, mapped, scanned, folded, summed, nested, arrays),
-        *(branches, zeros_inside, scaled_inside, attending, normalised, wider),
+        *(branches, zeros_inside, meets_itself, scaled_inside, attending, normalised, wider),
         *(raw_of_lengths, until_each_is_done, until_one_is_done, averaged, averaged_in_memory),
         *(decoding, looked_up),
         *(means_of_rows, until_all_are_done, row_by_row, growing, noise_for_all),

@@ -30,6 +30,15 @@ def test_loops_run_in_towers(name, num_towers, batches):
     assert ("LoopCond" in trained.once.values()) == is_whole
 
 
+@pytest.mark.parametrize("batches", [STATIC, UNKNOWN], ids=["static", "unknown"])
+def test_zeros_that_meet_themselves_begin_as_rows(batches):
+    model_fn = MODELS.models["meets_itself"]
+    with harness.mechanism() as made, harness.building(model_fn, batches, 3, ModeKeys.TRAIN):
+        plan = made[0].plan
+    products = {one for one in plan.operations if one.type == "MatMul"}
+    assert len(products) > 3 and products.issubset(plan.layouts.strategies)
+
+
 @pytest.mark.parametrize("num_towers, batches", UNKNOWN_FIRST)
 @pytest.mark.parametrize("name", ["rows_of_a_map", "rows_of_a_loop"])
 def test_rows_are_split_again_after_a_loop_that_runs_once(name, num_towers, batches):
