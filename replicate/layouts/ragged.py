@@ -20,7 +20,6 @@ from replicate.layouts.layout import (
     WHOLE,
     Blocks,
     Demand,
-    Even,
     Indices,
     Layout,
     Partial,
@@ -88,12 +87,9 @@ def strategy(
     seen = [unless_ragged(one) if isinstance(one, Partial) else one for one in layouts]
     if seen != list(layouts) and all(one == WHOLE for one in seen):
         return None
-    if points is not None and not any(_is_even(one) for one in seen):
-        found = points(facts.op_of(operation), seen)
-        if found is not None:
-            return found
-    if rule is None:
-        return None
+    found = None if points is None else points(facts.op_of(operation), seen)
+    if found is not None or rule is None:
+        return found
     # Rules for rows may use indices as numbers: those of one device, split.
     plain = [Shard(0, one.unit) if isinstance(one, Indices) else one for one in seen]
     kinds = {one.unit for one in plain if isinstance(one, Shard)}
@@ -119,10 +115,6 @@ def strategy(
     if (may_be_none or isinstance(unit, Blocks)) and _leaves_a_size_open(facts, operation, found):
         return None
     return _renamed(found, unit)
-
-
-def _is_even(layout: Layout) -> bool:
-    return isinstance(layout, Shard) and isinstance(layout.unit, Even)
 
 
 def _leaves_a_size_open(facts: Facts, operation: Any, found: Strategy) -> bool:

@@ -128,13 +128,14 @@ def check(shards, rows, towers, *batches):
 
 
 def check_batch(batch):
-    shards = batch.shard()
-    # If most labels have an unknown size, or without labels, most features, the batch has it.
+    # If most of these are unknown, the others may be tables; see `OTHER_SIZES`.
     asked = leaves_of(batch.labels) or batch.leaves
-    asked = [leaf for leaf in asked if leaf.kind == "dense"]
-    is_unknown = 2 * sum(not leaf.is_static for leaf in asked) > len(asked)
+    known = [leaf.is_static for leaf in asked if leaf.kind in ("dense", "list")]
+    if any(leaf.is_static for leaf in batch.leaves) and 2 * sum(known) < len(known):
+        return
+    shards = batch.shard()
     # The smallest of several batches counts, which needs the rows of all.
-    if any(leaf.is_static for leaf in batch.leaves) and not (is_unknown or batch.has_several):
+    if any(leaf.is_static for leaf in batch.leaves) and not batch.has_several:
         assert isinstance(shards.total, int)
         assert all(isinstance(count, int) for count in shards.rows)
     both = (batch.features, shards.features, 1), (batch.labels, shards.labels, 1)

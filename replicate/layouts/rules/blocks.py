@@ -123,15 +123,26 @@ def space(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     given, sides = layouts[0], blocks_of_space(op)
     if not isinstance(given, Shard) or given.axis or sides is None or not is_free(op):
         return None
-    if given.unit != ROWS and (not isinstance(given.unit, Blocks) or given.unit.parts):
+    unit = _repeated(given.unit, dims_lib.product(sides), op.type.startswith("SpaceToBatch"))
+    if unit is None:
         return None
-    before = given.unit.many if isinstance(given.unit, Blocks) else 1
-    many = dims_lib.product(sides)
-    to_batch = op.type.startswith("SpaceToBatch")
-    after = dims_lib.times(before, many) if to_batch else dims_lib.over(before, many)
-    if after is None:
+    return Strategy((given, *[WHOLE] * (len(layouts) - 1)), (Shard(0, unit),))
+
+
+def _repeated(unit: Unit, times: Dim, is_more: bool) -> Unit | None:
+    """Returns the unit of all blocks of another one, `times` times, or the reverse of that."""
+    if not isinstance(unit, Blocks) and unit != ROWS:
         return None
-    return Strategy((given, *[WHOLE] * (len(layouts) - 1)), (Shard(0, unit_of(after)),))
+    if isinstance(unit, Blocks) and unit.parts:
+        if not isinstance(times, int):
+            return None
+        if is_more:
+            return unit_of_parts(unit.parts * times)
+        once = unit.parts[: len(unit.parts) // times]
+        return unit_of_parts(once) if once * times == unit.parts else None
+    before = unit.many if isinstance(unit, Blocks) else 1
+    after = dims_lib.times(before, times) if is_more else dims_lib.over(before, times)
+    return None if after is None else unit_of(after)
 
 
 def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:

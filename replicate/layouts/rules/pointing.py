@@ -45,7 +45,8 @@ def where(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if not isinstance(given, Shard) or given.axis != 0 or unit is None or dims is None:
         return None
     if not isinstance(given.unit, str):
-        return None  # One device finds all entries of a block before those of the next one.
+        # Of blocks, one device finds all entries of one before those of the next.
+        return None
     each = dims_lib.over(dims[0], count(given.unit, op.rows))
     if each is None:
         return None
@@ -100,6 +101,12 @@ def same(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Keeps indices as they are."""
     if not isinstance(layouts[0], Indices) or op.outputs[0].dtype.name not in ("int32", "int64"):
         return None
+    return Strategy(tuple(layouts), tuple(layouts))
+
+
+@pointing("IdentityN")
+def identities(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
+    """Passes on each input as it is, whatever units they count."""
     return Strategy(tuple(layouts), tuple(layouts))
 
 
