@@ -77,9 +77,35 @@ def time_to_batch(h, batch):
     return tf.reduce_mean((tf.reshape(back, [n, -1, 4]) - batch.y[:, tf.newaxis]) ** 2)
 
 
+def dilated_views(h, batch):
+    """A dilated convolution of images and of two views of each."""
+    views = tf.stack([batch.image * 0.5, tf.sin(batch.image)], 1)
+    images = tf.concat([batch.image, tf.reshape(views, [-1, 6, 6, 2])], 0)
+    kernel, nothing = get_variable("kernel", [3, 3, 2, 2]), [[0, 0], [0, 0]]
+    apart = tf.nn.conv2d(tf.space_to_batch_nd(images, [2, 2], nothing), kernel, 1, "SAME")
+    made = tf.tanh(tf.batch_to_space_nd(apart, [2, 2], nothing))
+    n = tf.shape(h)[0]
+    near = tf.reduce_sum(made[:n], [1, 2]) * h[:, 1:] - batch.y
+    return tf.reduce_mean(made**2) - tf.reduce_max(made[n:]) + tf.reduce_mean(near**2) * 0.01
+
+
+@tf.custom_gradient
+def _reversed(one, other):
+    return (tf.identity(one), other * 2.0), lambda a, b: (-0.1 * a, b)
+
+
+def side_by_side(h, batch):
+    """A gradient by hand of rows of one unit and of another."""
+    two = tf.concat([h, batch.x[:, 1:]], 0) @ get_variable("w", [3, 3])
+    three = tf.concat([h, h * 2.0, batch.x[:, :3]], 0) @ get_variable("v", [3, 3])
+    two, three = _reversed(tf.tanh(two), tf.tanh(three))
+    return tf.reduce_mean((two @ get_variable("u", [3, 1])) ** 2) + tf.reduce_mean(three**2)
+
+
 LOSSES = {
     loss.__name__: loss
     for loss in (
         *(two_views, real_and_made, split_halves, time_first, beams, candidates, time_to_batch),
+        *(dilated_views, side_by_side),
     )
 }
