@@ -143,12 +143,26 @@ def apart(batch: Batch, name: str) -> None:
 @case("BatchToSpace", "BatchToSpaceND")
 def together(batch: Batch, name: str) -> None:
     given = _images(batch)
-    made = tf.sin(_apart(batch.one_of(given, tf.concat([given, -given], 0)), name))
+    two = tf.reshape(tf.stack([given * 2.0, -given], 1), [-1, *given.shape.as_list()[1:]])
+    options = given, tf.concat([given, -given], 0), tf.concat([given, two], 0)
+    made = tf.sin(_apart(batch.one_of(*options), name))
     if name.endswith("ND"):
         back = tf.raw_ops.BatchToSpaceND(input=made, block_shape=[2, 1], crops=[[1, 1], [0, 0]])
     else:
         back = tf.raw_ops.BatchToSpace(input=made, crops=[[0, 0], [1, 2]], block_size=2)
     tf.gradients(tf.square(back), given)[0] * 2.0
+
+
+@case("IdentityN")
+def identities(batch: Batch, name: str) -> None:
+    rows, views = _views(batch, 2)
+    _, _, blocks = _unequal(batch)
+    found = tf.where(batch.rows(dtype=tf.bool))[:, 0]
+    given = [rows, views, blocks, found, tf.gather(batch.rows(2), found), tf.ones([2, 3])]
+    made = tf.identity_n(given)
+    tf.gather(batch.rows(2), made[3]) * made[4]
+    tf.reduce_sum(made[0], 0) + tf.reduce_mean(made[1] * 2.0, 0)
+    tf.tanh(made[2]) + blocks
 
 
 @case("SpaceToBatchND")
