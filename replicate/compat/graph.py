@@ -254,21 +254,10 @@ def control_outputs(op: tf.Operation) -> list[tf.Operation]:
     return list(op._control_outputs)
 
 
-def predicates(op: tf.Operation) -> list[tf.Tensor]:
-    """Returns the predicates of the conditions of TensorFlow 1 that an operation is in."""
-    flow, found = op._get_control_flow_context(), []
-    while flow is not None:
-        if hasattr(flow, "pred") and hasattr(flow, "branch"):
-            found.append(flow.pred)
-        flow = flow.outer_context
-    return found
-
-
 def branches_around(op: tf.Operation) -> list[tuple[tf.Tensor, int, tf.Operation]]:
     """Returns the branches of conditions of TensorFlow 1 that an operation is in.
 
-    Of each: the predicate, 1 if the branch is for true, else 0, and the operation that runs if it
-    is taken and is dead otherwise.
+    Each is a predicate, the value for which it is taken, and an operation that is dead otherwise.
     """
     flow, found = op._get_control_flow_context(), []
     while flow is not None:

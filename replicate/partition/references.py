@@ -87,7 +87,7 @@ def _begins(write: Any) -> Any:
         handle = handle.op.inputs[0]
     if entered is not None and graph_lib.is_outside(entered):
         return entered
-    choices = graph_lib.predicates(write)
+    choices = [predicate for predicate, _, _ in graph_lib.branches_around(write)]
     return choices[-1].op if choices else None
 
 
