@@ -94,7 +94,9 @@ class Facts:
 
     def is_enough(self, size: Dim) -> bool:
         """Whether there are known to be as many entries as towers."""
-        return isinstance(size, int) and self._towers is not None and size >= self._towers
+        if self._towers is None or isinstance(size, dims_lib.Monomial):
+            return False
+        return size >= self._towers
 
     def each(self, tensor: Any, axis: int, unit: Unit) -> int | None:
         """Returns how many entries of an axis each of a `Unit` has, None if that is not known."""

@@ -6,7 +6,7 @@ from typing import Any, Iterable, Mapping, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
-from replicate.layouts.dims import ROWS
+from replicate.layouts.dims import ROWS, Monomial
 from replicate.layouts.facts import Facts
 from replicate.layouts.layout import (
     WHOLE,
@@ -138,7 +138,8 @@ class Starts:
                 self._splits[key] = ROWS
             elif name in self._facts.ragged:
                 self._splits[key] = name
-            elif has_rows and (self._facts.is_enough(dims[0]) or not isinstance(dims[0], int)):
+            # A few entries are not worth sharing.
+            elif has_rows and (isinstance(dims[0], Monomial) or self._facts.is_enough(dims[0])):
                 self._splits[key] = Even(dims[0])
 
     def may_split_later(self, operation: Any, strategy: Strategy) -> None:
