@@ -111,8 +111,7 @@ def strategy(
     )
     if found is None or unit == ROWS:
         return found
-    # Only a named or even unit is split in a way in which a tower may have none.
-    if (may_be_none or isinstance(unit, Blocks)) and _leaves_a_size_open(facts, operation, found):
+    if may_be_none and _leaves_a_size_open(facts, operation, found):
         return None
     return _renamed(found, unit)
 

@@ -161,6 +161,7 @@ class Inputs:
 
     def _share(self, tensor: Any, demand: Share, tower: int) -> Given:
         value, axis = self._value(tensor), demand.axis
+        # Shares of blocks are in proportion to those of rows; those of ragged units are not known.
         rows = self._units.rows_of(demand.unit) if isinstance(demand.unit, Even) else self._rows
         constant = rows_lib.constant_share(value, axis, tower, rows)
         if constant is not None:  # So the copy has a static shape.
