@@ -48,21 +48,22 @@ class Rows(NamedTuple):
 def find(leaves: Sequence[Leaf]) -> list[Rows | None]:
     """Returns the `Rows` of each tensor; None if it has none, so that every tower gets all of it.
 
-    If static sizes differ, the batch has that of most labels, or without labels, of most features;
-    among equals, the one with the most tensors of a multiple of it, and then the largest. Tensors
-    of unknown size are taken to have one size; if most of these are unknown, the batch has that.
+    Tensors of unknown size are taken to have one size. The batch has it if most labels do; if half
+    of them do, or there are none, if most tensors do. Else, if static sizes differ, the batch has
+    that of most labels, or without labels, of most features; among equals, the one with the most
+    tensors of a multiple of it, and then the largest.
 
     A tensor whose size is a multiple has several entries for each row. Else, if another axis has
     the size of the batch, its rows are there. An axis of rows that a user names stays.
     """
-    dense = [leaf for leaf in _labels(leaves) or leaves if leaf.is_dense]
-    if 2 * sum(leaf.size is None for leaf in dense) > len(dense):
+    # A tensor without entries has no say; one with a single entry has it if no other tensor has.
+    voters = [leaf for leaf in leaves if leaf.size != 0]
+    voters = [leaf for leaf in voters if leaf.size != 1] or voters
+    if _is_unknown(voters):
         return [_rows(leaf, None) for leaf in leaves]
     if len({leaf.size for leaf in leaves} - {None}) < 2:
         return [Rows(leaf.axis) for leaf in leaves]
-    # A tensor without entries has no say; one with a single entry has it if no other tensor has.
-    named = [leaf for leaf in leaves if leaf.size]
-    named = [leaf for leaf in named if leaf.size != 1] or named
+    named = [leaf for leaf in voters if leaf.size is not None]
     votes = [leaf.size for leaf in _labels(named) or named]
 
     def support(size: Any) -> tuple[int, int, int]:
@@ -71,6 +72,16 @@ def find(leaves: Sequence[Leaf]) -> list[Rows | None]:
 
     size = max(votes, key=support)
     return [_rows(leaf, size) for leaf in leaves]
+
+
+def _is_unknown(voters: Sequence[Leaf]) -> bool:
+    """Whether the batch has the size of the tensors whose size is unknown."""
+    for some in (_labels(voters), voters):
+        dense = [leaf for leaf in some if leaf.is_dense]
+        known = sum(leaf.size is not None for leaf in dense)
+        if 2 * known != len(dense):
+            return 2 * known < len(dense)
+    return False
 
 
 def _labels(leaves: Sequence[Leaf]) -> list[Leaf]:

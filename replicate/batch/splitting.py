@@ -18,6 +18,7 @@ _NAME_IT = (
     "when it runs. Name it in `unsplit_features`, or let `input_fn` set its static shape, so that "
     "a scalar is known to be one."
 )
+_COPY = "ReplicateCopyOfRows"  # The name of its gradient.
 _OTHER_NUMBERS = (tf.bool, tf.complex64, tf.complex128)
 # Operations whose outputs may share memory with objects outside of the graph.
 _FROM_OUTSIDE = re.compile(
@@ -136,7 +137,12 @@ def _in_separate_memory(leaf: tf.Tensor) -> tf.Tensor:
     can_copy = leaf.dtype.is_floating or leaf.dtype.is_integer or leaf.dtype in _OTHER_NUMBERS
     if not can_copy or leaf.dtype.is_quantized or not _FROM_OUTSIDE.fullmatch(made.type):
         return leaf
-    return tf.raw_ops.DeepCopy(x=leaf)
+    with tf.get_default_graph().gradient_override_map({"DeepCopy": _COPY}):
+        return tf.raw_ops.DeepCopy(x=leaf)
+
+
+# Code outside of the `model_fn` may take the gradient of the loss with respect to a feature.
+tf.RegisterGradient(_COPY)(lambda op, upstream: upstream)
 
 
 def _split_dense(leaf: tf.Tensor, spans: Spans, axis: int) -> list[tf.Tensor]:
