@@ -248,7 +248,7 @@ def replicate_model_fn(
             model = functools.partial(_call_alone, model_fn, batch_arguments, ())
             # A model may add and remove entries of dictionaries.
             as_given = tf.nest.map_structure(lambda leaf: leaf, batch)
-            spec, shards, coverage = partition.model.build(
+            spec, shards, placed, coverage = partition.model.build(
                 model,
                 lambda: shards or shard(*as_given),
                 placed,

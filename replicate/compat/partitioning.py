@@ -238,6 +238,11 @@ def wait_instead(
     graph_lib.set_control_inputs(operation, list(now))
 
 
+def override_gradient(operation: Any, name: str) -> None:
+    """Gives an operation the gradient that is registered by a name, in place of its type's."""
+    operation._set_attr("_gradient_op_type", tf.AttrValue(s=name.encode()))
+
+
 def place(operation: Any, device: str) -> None:
     """Moves an operation to a device."""
     operation._set_device(device)

@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.graphs import ancestors
 from replicate.layouts import Source, infer
-from replicate.partition import coverage, moments, plans, replicas, weights
+from replicate.partition import coverage, moments, outside, plans, replicas, weights
 from replicate.partition.lower import lower
 from replicate.partition.order import in_order
 from replicate.partition.placement import Placement
@@ -104,11 +104,12 @@ def carry_out(
         instead = weights.pack(plan, placement)
         return perform(plan, shards, rows, placement, instead, first)._replace(hooks=tuple(hooks))
     copies = replicas.make(plan, placement)
+    outside.refuse_gradients(plan, copies)
     # Variables without replicas are sent in packs.
     instead = {**weights.pack(plan, placement, copies.instead), **copies.instead}
     partitioned = perform(plan, shards, rows, placement, instead, first)
     replicas.follow(copies, placement, partitioned.packs)
-    later = replicas.FollowLater(copies, placement, partitioned.packs)
+    later = outside.FollowLater(copies, placement, partitioned.packs)
     return partitioned._replace(hooks=(*hooks, later))
 
 

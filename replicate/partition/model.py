@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types, seeds
 from replicate.layouts import RANDOM, Source, sources_of_ragged, sources_of_sparse, takes_moments
-from replicate.partition import specs
+from replicate.partition import outside, specs
 from replicate.partition.build import partition
 from replicate.partition.effects import HOLDERS
 from replicate.partition.placement import Placement
@@ -50,11 +50,13 @@ class Built(NamedTuple):
     Attributes:
         spec: Its `EstimatorSpec`.
         shards: The `Shards` of its batch.
+        placement: Its `Placement`, without replicas if nothing in the model trains variables.
         coverage: In training, the `Coverage`: the share of a step that runs in towers; else None.
     """
 
     spec: Any
     shards: Any
+    placement: Placement
     coverage: Any = None
 
 
@@ -96,7 +98,10 @@ def build(
     if any(operation.type.startswith(_WITHOUT_GRADIENTS) for operation in operations):
         # Hooks run parts of such models separately, in an order that the graph does not express.
         tf.logging.info("replicate: a model that trains without gradients runs on one device.")
-        return Built(spec, shards)
+        return Built(spec, shards, placement)
+    if is_trained and placement.replicates and not outside.are_trained(operations):
+        why = placement.why and "since nothing in the model_fn updates variables"
+        placement = placement._replace(replicates=False, why=why)
     split = _sources(shards)
     partitioned = partition(
         [source for source, _ in split],
@@ -114,7 +119,8 @@ def build(
     )
     _say_what_differs(partitioned.plan.copied)
     spec = specs.map_tensors(spec, partitioned.whole)
-    return Built(specs.with_hooks(spec, partitioned.hooks), shards, partitioned.coverage)
+    spec = specs.with_hooks(spec, partitioned.hooks)
+    return Built(spec, shards, placement, partitioned.coverage)
 
 
 def _applied(operations: Sequence[Any]) -> list[Any]:

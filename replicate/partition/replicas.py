@@ -60,7 +60,7 @@ def make(plan: Plan, placement: Placement) -> Replicas:
         made = [_replica(variable, index, device) for index, device in enumerate(placement.devices)]
         handles[key] = tuple(made)
     updates = partitioning.add_nodes_in_order(
-        {update for key in chosen for update in _updates(by_handle[key], there)}
+        {update for key in chosen for update in updates_of(by_handle[key], there)}
     )
     return Replicas(tuple(updates), {**handles, **_values(plan, handles)}, handles)
 
@@ -158,49 +158,11 @@ def _sent_in_packs(taken: dict[Any, Any], packs: Sequence[Pack], device: str) ->
     return dict(zip(names, packing_of.make("replicate/", names.values())))
 
 
-class FollowLater(tf.train.SessionRunHook):
-    """Copies the updates that earlier hooks have added to the graph, for the variables' replicas.
-
-    Args:
-        replicas: The `Replicas`.
-        placement: The `Placement`.
-        packs: As for `follow`.
-    """
-
-    def __init__(self, replicas: Replicas, placement: Placement, packs: Sequence[Pack]) -> None:
-        self._replicas = replicas
-        self._placement = placement
-        self._packs = packs
-
-    def begin(self) -> None:
-        """Copies updates that are not copied yet."""
-        known = set(self._replicas.updates)
-        made = [
-            taker
-            for handles in self._replicas.handles.values()
-            for taker in handles[0].consumers()
-            if taker.type not in effects.READS and taker not in known
-        ]
-        updates = partitioning.add_nodes_in_order(set(made))
-        for update in updates:
-            if not _can_be_copied(update):
-                tf.logging.warning(
-                    "replicate: '%s' has a replica in each tower, but %s only changes that of the "
-                    "first. Move it out of loops, conditions and functions, or place variables by "
-                    "'consolidation'.",
-                    update.inputs[0].op.name,
-                    update.name,
-                )
-        copied = tuple(update for update in updates if _can_be_copied(update))
-        follow(self._replicas._replace(updates=copied), self._placement, self._packs)
-        self._replicas = self._replicas._replace(updates=(*known, *updates))
-
-
 def _is_on(operation: Any, device: str) -> bool:
     return not operation.device or graph_lib.same_device(operation.device, device)
 
 
-def _updates(variable: Any, there: set[Any]) -> list[Any]:
+def updates_of(variable: Any, there: set[Any]) -> list[Any]:
     """Returns the operations that change a variable, including its initializer, for `load`."""
     return [
         taker
@@ -231,15 +193,15 @@ def _closed(by_handle: dict[Any, Any], there: set[Any]) -> list[Any]:
             # An optimizer's slots, for example, change with their variable.
             group.add(key)
             possible = key in by_handle
-            for update in _updates(by_handle[key], there) if possible else ():
-                possible = possible and _can_be_copied(update)
+            for update in updates_of(by_handle[key], there) if possible else ():
+                possible = possible and can_be_copied(update)
                 pending += [graph_lib.reference(t) for t in update.inputs if t.dtype == tf.resource]
         if possible:
             found.update(dict.fromkeys(group))
     return list(found)
 
 
-def _can_be_copied(update: Any) -> bool:
+def can_be_copied(update: Any) -> bool:
     """Whether a copy of an update does the same: functions may draw other random numbers."""
     return not graph_lib.is_in_control_flow(update) and not op_types.calls_functions(update)
 

@@ -54,6 +54,7 @@ WITH_CASES = (
     "optimizer/test_overrides",
     "optimizer/test_scaled_training",
     "partition/test_cross_replica",
+    "partition/test_gradients_outside",
     "planning/test_plan",
     "reduction/test_reduction",
     "reports/test_report",
