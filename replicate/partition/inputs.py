@@ -167,7 +167,7 @@ class Inputs:
         if constant is not None:  # So the copy has a static shape.
             return constant.astype(tensor.dtype.as_numpy_dtype)
         count, held = self._layouts.facts.count(demand.unit), self._units.held(demand.unit)[tower]
-        return self._formulas.share(value, tensor.dtype, axis, tower, count, held)
+        return self._formulas.share(value, tensor.dtype, axis, count, held)
 
     def _split(self, tensor: Any, demand: Shard) -> Sequence[Any]:
         """Returns the towers' shards of a whole tensor."""

@@ -7,6 +7,7 @@ from typing import Any, Callable, NamedTuple, Sequence, Union
 import numpy as np
 import tensorflow.compat.v1 as tf
 
+from replicate.compat import graph as graph_lib
 from replicate.compat.node_builder import NodeBuilder
 from replicate.layouts import ROWS, Dim, Monomial
 from replicate.layouts import dims as dims_lib
@@ -134,7 +135,7 @@ class Formulas:
             dtype: Its type.
             shape: The static shape of the tensor that it replaces.
         """
-        made = self._make(value, dtype, self._rows.total, (), -1)
+        made = self._make(value, dtype, self._rows.total, ())
         if made.shape.is_compatible_with(shape):
             return made
         # TensorFlow 1.15 takes an empty `DynamicStitch` for one entry, and would refuse none.
@@ -145,7 +146,6 @@ class Formulas:
         value: np.ndarray[Any, Any],
         dtype: Any,
         axis: int | None,
-        tower: int,
         count: Dim,
         held: Count,
     ) -> Any:
@@ -155,11 +155,10 @@ class Formulas:
             value: Array of `Dim`s.
             dtype: Its type.
             axis: The index of the integer that is a multiple of `count`; None if all are.
-            tower: The index of the tower.
             count: The number of rows, or of another unit, in the batch.
             held: The number of these in the tower.
         """
-        return self._make(value, dtype, held, _shared(value, axis), tower, count)
+        return self._make(value, dtype, held, _shared(value, axis), count)
 
     def _make(
         self,
@@ -167,11 +166,12 @@ class Formulas:
         dtype: Any,
         held: Count,
         shared: tuple[int, ...],
-        tower: int,
         count: Dim = 1,
     ) -> Any:
         entries = list(value.flat)
-        key = tuple(entries), value.shape, dtype, shared, tower, count
+        # Two units may have as many in the batch, but not in a tower.
+        share = held if isinstance(held, int) else graph_lib.reference(held)
+        key = tuple(entries), value.shape, dtype, shared, count, share
         if key not in self._made:
             with tf.device(_HOST), tf.control_dependencies(None):
                 self._made[key] = self._combine(entries, value.shape, dtype, shared, count, held)
