@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Collection
 
+from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import loop_variables
 from replicate.layouts.facts import Facts
@@ -40,9 +41,10 @@ def find(
     while pending:
         tensor = pending.pop()
         operation = tensor.op
-        if operation not in inside or operation in seen:
+        key = graph_lib.reference(tensor)
+        if operation not in inside or key in seen:
             continue
-        seen.add(operation)
+        seen.add(key)
         if operation.type == "Enter" and operation.inputs[0].op not in inside:
             given = operation.inputs[0]
             # All that take it get a shard, so it must not be one entry for all rows.
@@ -53,6 +55,8 @@ def find(
             continue  # Both branches of a condition would have to change.
         elif operation.type in PASS_ON:
             pending.append(operation.inputs[0])  # For a variable: the value it begins with.
+        elif operation.type == "IdentityN":
+            pending.append(operation.inputs[tensor.value_index])
         elif operation.type == "Const":
             if _may_be(tensor, wanted, facts):
                 return operation

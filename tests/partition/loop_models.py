@@ -410,6 +410,26 @@ def sizes_of_inner_loops(h, batch):
     return _error(made[:, None], batch)
 
 
+def identities(h, batch):
+    """A sum over rows is reduced before the loop, although it passes an identity of several."""
+    w, total = get_variable("w", [3, 3]), tf.reduce_sum(h, 0) * 0.1
+
+    def body(i, a):
+        made, added = tf.identity_n([tf.tanh(a @ w), total])
+        return i + 1, made + added
+
+    return _error(tf.while_loop(lambda i, _: i < 3, body, (0, h))[1], batch)
+
+
+def last_of_lengths(h, batch):
+    """The output at the last step of each sequence, by its place among all steps of the batch."""
+    cell = tf.nn.rnn_cell.GRUCell(3, kernel_initializer=GLOROT())
+    outputs, _ = tf.nn.dynamic_rnn(cell, batch.steps, initial_state=h)
+    many, steps = tf.shape(outputs)[0], tf.shape(outputs)[1]
+    places = tf.range(many) * steps + tf.cast(batch.k, tf.int32)
+    return _error(tf.gather(tf.reshape(outputs, [-1, 3]), places), batch)
+
+
 LOSSES = {
     loss.__name__: loss
     for loss in (
@@ -419,6 +439,6 @@ LOSSES = {
         *(decoding, looked_up),
         *(means_of_rows, until_all_are_done, row_by_row, growing, noise_for_all),
         *(rows_of_a_map, rows_of_a_loop, one_row_for_all, sizes_of_inner_loops),
-        *(fed_by_a_layer, lengths_of_entries),
+        *(fed_by_a_layer, lengths_of_entries, identities, last_of_lengths),
     )
 }
