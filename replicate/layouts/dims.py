@@ -7,6 +7,7 @@ as unknown, and operations that would need it stay whole.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from typing import Iterable, Union
 
@@ -74,6 +75,12 @@ def over(a: Dim, b: Dim) -> Dim | None:
     if not y or x % y:
         return None
     return _make(x // y, rest)
+
+
+def is_at_most(a: Dim, b: Dim) -> bool:
+    """Whether a ≤ b for all values of the symbols that are at least 1."""
+    (x, p), (y, q) = _parts(a), _parts(b)
+    return x <= y and not collections.Counter(p) - collections.Counter(q)
 
 
 def added(a: Dim, b: Dim) -> Dim | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
-from typing import Any, Counter, Sequence
+from typing import Any, Container, Counter, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import branches, loop_variables, loops, ragged
@@ -18,7 +18,6 @@ from replicate.layouts.layout import (
     SIZE,
     WHOLE,
     Demand,
-    Even,
     Grown,
     Indices,
     Layout,
@@ -34,6 +33,7 @@ from replicate.layouts.learnt import Learnt, Step
 from replicate.layouts.lookahead import Lookahead
 from replicate.layouts.rule import pointing_rule_of, rule_of
 from replicate.layouts.starts import Starts
+from replicate.layouts.traffic import is_less_if_once
 
 
 class Pass:
@@ -45,6 +45,7 @@ class Pass:
         facts: Facts,
         learnt: Learnt,
         lookahead: Lookahead,
+        running: Container[Any],
     ) -> None:
         self._lookahead = lookahead
         self._facts = facts
@@ -56,7 +57,7 @@ class Pass:
         self._strategies: dict[Any, Strategy] = {}
         self._whole: Counter[str] = collections.Counter()
         self._met: set[Any] = set()  # Partial tensors that an operation takes whole.
-        self._starts = Starts(self._facts, [graph_lib.reference(one.tensor) for one in sources])
+        self._starts = Starts(self._facts, sources, running)
         for source in sources:
             self._layouts[graph_lib.reference(source.tensor)] = source.layout or Shard(source.axis)
             put(source, sources, self._facts)
@@ -105,7 +106,7 @@ class Pass:
         if strategy is not None:
             self._enter(operation, strategy)
             return
-        if self._is_size(operation):
+        if operation.outputs and all(self._layout_of(one) == SIZE for one in operation.outputs):
             return  # A formula replaces it, so it costs nothing.
         # The operation runs once. A per-tower input cannot become whole: its maker runs once, too.
         for tensor, layout in zip(operation.inputs, inputs):
@@ -129,18 +130,21 @@ class Pass:
             self._starts.pass_on(operation, self._arrays.is_refused(array_of(operation)))
             return
         layouts = [
-            self._layout_of(tensor) if unit is None else Shard(0, unit)
-            for tensor, unit in zip(operation.inputs, given)
+            self._layout_of(tensor) if one is None else one
+            for tensor, one in zip(operation.inputs, given)
         ]
         # If n is known, these may be no rows: values must be the same however they are split.
         is_same = not (isinstance(self._facts.rows, int) and differs(operation))
         strategy = self._strategy(operation, layouts) if is_same else None
-        if strategy is None or not any(isinstance(one, Shard) for one in strategy.outputs):
-            self._starts.may_split(operation, has_rows=strategy is None)
-        elif any(isinstance(unit, Even) for unit in given) and operation.type not in MULTIPLIES:
+        is_shared = strategy is not None and any(isinstance(o, Shard) for o in strategy.outputs)
+        waits = self._starts.wait_for_products(operation)
+        # Sums of entries that are joined anyway are not worth it, but products are.
+        if strategy is not None and (operation.type in MULTIPLIES or (is_shared and not waits)):
+            self._enter(operation, strategy)
+        elif strategy is not None and is_shared:
             self._starts.may_split_later(operation, strategy)
         else:
-            self._enter(operation, strategy)
+            self._starts.may_split(operation, has_rows=strategy is None)
 
     def _keep(self, operation: Any) -> None:
         """Records that an operation, and all others that use the same array, are to run once."""
@@ -237,10 +241,6 @@ class Pass:
         self._starts.begin(operation)
         return True
 
-    def _is_size(self, operation: Any) -> bool:
-        outputs = operation.outputs
-        return bool(outputs) and all(self._layout_of(tensor) == SIZE for tensor in outputs)
-
     def _strategy(self, operation: Any, inputs: Sequence[Layout]) -> Strategy | None:
         """Returns how towers run an operation, None if it runs once."""
         if self._arrays.has(array_of(operation)):
@@ -273,7 +273,7 @@ class Pass:
         demands = enumerate(zip(seen, strategy.inputs))
         if not all(can_be(op, index, *one) for index, one in demands):
             return None
-        if branches.merge_a_size(operation, strategy):
+        if branches.merge_a_size(operation, strategy) or is_less_if_once(op, seen, strategy):
             return None
         there = self._given, self._strategies
         return strategy if ragged.are_counted(strategy, operation, self._facts, there) else None

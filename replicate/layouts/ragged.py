@@ -20,6 +20,7 @@ from replicate.layouts.layout import (
     WHOLE,
     Blocks,
     Demand,
+    Even,
     Indices,
     Layout,
     Partial,
@@ -93,6 +94,12 @@ def strategy(
     # Rules for rows may use indices as numbers: those of one device, split.
     plain = [Shard(0, one.unit) if isinstance(one, Indices) else one for one in seen]
     kinds = {one.unit for one in plain if isinstance(one, Shard)}
+    if len(kinds) > 1:
+        # Even entries have an order of their own, so they are joined for an operand of others, or
+        # for the first of several.
+        first = next(one.unit for one in plain if isinstance(one, Shard))
+        kinds = {one for one in kinds if not isinstance(one, Even)} or {first}
+        plain = [WHOLE if isinstance(o, Shard) and o.unit not in kinds else o for o in plain]
     if len(kinds) > 1:
         # An operand of rows, such as a filled one, is taken whole, and split into blocks like the
         # other operand. So are operands whose blocks have other sizes.

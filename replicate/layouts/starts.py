@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Container, Iterable, Mapping, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
-from replicate.layouts.dims import ROWS, Monomial
+from replicate.layouts.dims import Monomial
 from replicate.layouts.facts import Facts
+from replicate.layouts.found import Source
+from replicate.layouts.kinds import BEGIN
 from replicate.layouts.layout import (
     WHOLE,
     Even,
@@ -17,7 +19,6 @@ from replicate.layouts.layout import (
     PerTowerLayout,
     Shard,
     Strategy,
-    Unit,
     is_shard,
 )
 
@@ -34,26 +35,29 @@ class Starts:
 
     Args:
         facts: The `Facts` of the graph.
-        given: References of the tensors of the batch.
+        sources: The tensors of the batch.
+        running: The operations that a step runs.
     """
 
-    def __init__(self, facts: Facts, given: Iterable[Any]) -> None:
+    def __init__(self, facts: Facts, sources: Iterable[Source], running: Container[Any]) -> None:
         self._facts = facts
-        self._of_batch = set(given)  # Tensors with rows that are made from rows of the batch.
+        self._running = running
+        # Tensors with rows that are made from rows of the batch.
+        self._of_batch = {graph_lib.reference(source.tensor) for source in sources}
         self._begun: set[Any] = set()  # Operations that draw or repeat values.
         self._beside_rows: set[Any] = set()  # Those whose values are combined with rows.
         self._beside_weights: set[Any] = set()  # Those combined with whole values.
         # By tensor that is made from these values alone: the operations that made them.
         self._from: dict[Any, frozenset[Any]] = {}
-        # By whole tensor that towers may split: the unit on axis 0.
-        self._splits: dict[Any, Unit] = {}
+        self._splits: dict[Any, Shard] = {}  # By whole tensor that towers may split.
         # By operation whose whole results may have rows: whether it may have selected some.
         self._ran_once: dict[Any, bool] = {}
 
     def copy(self, facts: Facts) -> Starts:
         """Returns independent `Starts` in the same state, with a copy of the `Facts`."""
-        other = Starts(facts, self._of_batch)
-        other._begun, other._beside_rows = set(self._begun), set(self._beside_rows)
+        other = Starts(facts, (), self._running)
+        other._of_batch, other._begun = set(self._of_batch), set(self._begun)
+        other._beside_rows = set(self._beside_rows)
         other._beside_weights = set(self._beside_weights)
         other._from, other._splits = dict(self._from), dict(self._splits)
         other._ran_once = dict(self._ran_once)
@@ -122,45 +126,82 @@ class Starts:
                 self._of_batch.add(graph_lib.reference(tensor))
 
     def may_split(self, operation: Any, has_rows: bool) -> None:
-        """Records outputs of an operation that runs once which towers may split on axis 0.
+        """Records outputs of an operation that runs once which towers may split.
 
         Args:
             operation: The operation.
             has_rows: Whether it takes rows, so that it may have selected some of them.
         """
-        self._ran_once[operation] = has_rows
+        begins = self._begins(operation)
+        self._ran_once[operation] = has_rows or begins
+        # If n is known, n values that are made without rows may be something else.
+        may_be_rows = not (begins and isinstance(self._facts.rows, int))
         for tensor in operation.outputs:
-            dims = self._facts.dims(tensor)
-            if not dims or dims_lib.is_of_loop(dims[0]):
-                continue
-            key, name = graph_lib.reference(tensor), dims_lib.name_of(dims[0])
-            if dims[0] == self._facts.rows:
-                self._splits[key] = ROWS
-            elif name in self._facts.ragged:
-                self._splits[key] = name
-            # A few entries are not worth sharing.
-            elif has_rows and (isinstance(dims[0], Monomial) or self._facts.is_enough(dims[0])):
-                self._splits[key] = Even(dims[0])
+            found = self._as_rows(tensor, has_rows) if may_be_rows else None
+            if found is None and (has_rows or begins):
+                found = self._evenly(tensor)
+            if found is not None:
+                self._splits[graph_lib.reference(tensor)] = found
+
+    def _as_rows(self, tensor: Any, has_rows: bool) -> Shard | None:
+        """Returns on which axis a whole tensor may have rows or ragged units, None if on none."""
+        dims, rows = self._facts.dims(tensor), self._facts.rows
+        if not dims or dims_lib.is_of_loop(dims[0]):
+            return None
+        if dims[0] == rows or (has_rows and dims_lib.over(dims[0], rows)):
+            return Shard(0)
+        if dims_lib.name_of(dims[0]) in self._facts.ragged:
+            return Shard(0, dims_lib.name_of(dims[0]))
+        return Shard(dims.index(rows)) if rows in dims else None
+
+    def _evenly(self, tensor: Any) -> Shard | None:
+        """Returns how towers share a whole tensor evenly, None if it has too few entries."""
+        dims = self._facts.dims(tensor)
+        if not dims or dims_lib.is_of_loop(dims[0]):
+            return None
+        is_enough = isinstance(dims[0], Monomial) or self._facts.is_enough(dims[0])
+        return Shard(0, Even(dims[0])) if is_enough else None
 
     def may_split_later(self, operation: Any, strategy: Strategy) -> None:
         """Records outputs of an operation that runs once although towers could run it."""
         for tensor, layout in zip(operation.outputs, strategy.outputs):
-            if isinstance(layout, Shard) and not layout.axis:
-                self._splits[graph_lib.reference(tensor)] = layout.unit
+            if isinstance(layout, Shard):
+                self._splits[graph_lib.reference(tensor)] = layout
+
+    def wait_for_products(self, operation: Any) -> bool:
+        """Whether towers share inputs of an operation only if it multiplies them.
+
+        They share n entries at once. Others may meet no rows, and be joined again.
+        """
+        shards = zip(operation.inputs, self.are_split(operation))
+        return any(one is not None and not self._is_one_each(given, one) for given, one in shards)
+
+    def _is_one_each(self, tensor: Any, shard: Shard) -> bool:
+        """Whether the first axis of a tensor has one entry for each row, or of a ragged unit."""
+        dims, (axis, unit, _) = self._facts.dims(tensor), shard
+        return bool(
+            dims and not axis and isinstance(unit, str) and dims[0] == self._facts.count(unit)
+        )
 
     def pass_on(self, operation: Any, always: bool) -> None:
         """Records outputs of an operation of whole inputs, if it may give rows made by another."""
         is_sure = not isinstance(self._facts.rows, int) or operation.type in _PASS_ON_ROWS
         before = [given.op for given in operation.inputs if given.op in self._ran_once]
-        if always or (is_sure and before):
+        if always or (is_sure and before) or self._begins(operation):
             self.may_split(operation, always or any(self._ran_once[one] for one in before))
 
-    def are_split(self, operation: Any) -> list[Unit | None]:
-        """Returns for each input of an operation the unit by which to split it, or None."""
+    def _begins(self, operation: Any) -> bool:
+        """Whether an operation draws or repeats values in each step, unlike initial values.
+
+        The input of a generator, for example, may have more entries than the batch has rows.
+        """
+        return operation.type in BEGIN and operation in self._running
+
+    def are_split(self, operation: Any) -> list[Shard | None]:
+        """Returns for each input of an operation how towers split it, or None."""
         if not self._splits:
             return [None] * len(operation.inputs)
         found = [self._splits.get(graph_lib.reference(tensor)) for tensor in operation.inputs]
-        if any(isinstance(unit, str) for unit in found):
-            return [unit if isinstance(unit, str) else None for unit in found]
-        first = next((unit for unit in found if unit is not None), None)
-        return [unit if unit == first else None for unit in found]
+        made = [one for one in found if one is not None]
+        first = [one for one in made if isinstance(one.unit, str)] or made
+        return [one if one is not None and one.unit == first[0].unit else None for one in found]

@@ -103,10 +103,11 @@ def test_entries_of_each_row(batch: Batch) -> None:
     (gradient,) = tf.gradients(squared(taken), given)
     found = batch.infer()
     assert found.layout_of(taken) == Shard(0)
-    assert found.layout_of(gradient) == WHOLE  # Each tower has its rows alone, of a sum.
+    # Less crosses if one device adds the gradients up at their places, and splits the sums.
+    assert found.layout_of(gradient) == Shard(0)
     run = strategies(found, "GatherV2", "UnsortedSegmentSum")
     assert run["GatherV2"] >= 1
-    assert run["UnsortedSegmentSum"] == 1
+    assert run["UnsortedSegmentSum"] == 0
 
 
 @pytest.mark.parametrize("axis", [1, 2, -1])
@@ -123,10 +124,12 @@ def test_rows_by_their_numbers(batch: Batch) -> None:
     given = batch.rows(4)
     taken = tf.gather(given, [1, 0])
     pairs = tf.gather(given, batch.rows(dtype=tf.int32))
+    many = tf.gather(given, batch.rows(3, dtype=tf.int32))
     found = batch.infer()
     assert found.layout_of(taken) == WHOLE
-    assert found.layout_of(pairs) == Shard(0)  # Each tower takes its rows of all, made whole.
-    assert found.kept_whole == {"GatherV2": 1}
+    assert found.layout_of(pairs) == WHOLE  # Not every tower needs the rows of all then.
+    assert found.layout_of(many) == Shard(0)  # More would cross from the device that takes them.
+    assert found.kept_whole == {"GatherV2": 2}
 
 
 def test_scores_of_labels_by_coordinates(batch: Batch) -> None:
@@ -135,10 +138,11 @@ def test_scores_of_labels_by_coordinates(batch: Batch) -> None:
     taken = tf.gather_nd(scores, tf.stack([numbers, labels], 1))
     (gradient,) = tf.gradients(squared(taken), scores)
     found = batch.infer()
-    assert found.layout_of(taken) == Shard(0)
     # With a known n, as many numbers may be something else than those of rows.
-    assert found.layout_of(gradient) == (SUM if batch.is_static else Shard(0))
-    assert strategies(found, "GatherNd", "ScatterNd") == {"GatherNd": 1, "ScatterNd": 1}
+    assert found.layout_of(taken) == (WHOLE if batch.is_static else Shard(0))
+    assert found.layout_of(gradient) == (WHOLE if batch.is_static else Shard(0))
+    many = int(not batch.is_static)
+    assert strategies(found, "GatherNd", "ScatterNd") == {"GatherNd": many, "ScatterNd": many}
 
 
 @pytest.mark.parametrize(("axis", "made"), [(-1, 0), (0, 1), (1, 0)])
@@ -158,7 +162,8 @@ def test_the_largest_entries_of_each_row(batch: Batch) -> None:
     made = (largest, places, are_right)
     assert [found.layout_of(tensor) for tensor in made] == [Shard(0)] * 3
     assert found.layout_of(gradient) == WHOLE
-    assert strategies(found, "TopKV2", "ScatterNd") == {"TopKV2": 1, "ScatterNd": 1}
+    run = strategies(found, "TopKV2", "ScatterNd")
+    assert run == {"TopKV2": 1, "ScatterNd": int(not batch.is_static)}
 
 
 @pytest.mark.parametrize("direction", ["ASCENDING", "DESCENDING"])
@@ -178,8 +183,7 @@ def test_sorts_within_rows(batch: Batch, axis: int, direction: str) -> None:
 def test_a_sort_of_rows(batch: Batch) -> None:
     made = tf.sort(batch.rows(5), 0) * 2.0
     found = batch.infer()
-    # If n is known, n entries may be something else than rows.
-    assert found.layout_of(made) == (WHOLE if batch.is_static else Shard(0))
+    assert found.layout_of(made) == Shard(0)
     assert found.kept_whole == {"TopKV2": 1}
 
 
@@ -226,10 +230,10 @@ def test_counts(batch: Batch) -> None:
 
 def test_entries_that_are_scattered(batch: Batch) -> None:
     indices, updates = batch.rows(1, dtype=tf.int32), batch.rows(4)
-    added = tf.scatter_nd(indices, updates, [7, 4])
+    added = tf.scatter_nd(indices, updates, [5, 4])
     replaced = tf.tensor_scatter_nd_update(tf.zeros([7, 4]), indices, updates)
     found = batch.infer()
-    assert found.layout_of(added) == SUM
+    assert found.layout_of(added) == SUM  # It has fewer entries than the updates of all rows.
     assert found.layout_of(replaced) == WHOLE
     assert found.kept_whole == {"TensorScatterUpdate": 1}
 

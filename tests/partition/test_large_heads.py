@@ -6,8 +6,9 @@ import tensorflow.compat.v1 as tf
 
 import contract
 from replicate.partition import coverage_of
+from replicate.reports import report
 
-N, WIDTH, WORDS, DRAWN = 24, 8, 500, 30
+N, WIDTH, WORDS, DRAWN, STEPS = 24, 8, 500, 30, 6
 FLOAT = 4
 
 
@@ -65,6 +66,13 @@ def sampled(make):
     return loss
 
 
+def masked_words(x, words):
+    """BERT's: each sequence has words to predict, by their places in the flat batch."""
+    flat = tf.reshape(tf.layers.dense(x, STEPS * WIDTH, tf.tanh), [-1, WIDTH])
+    places = words + STEPS * tf.range(tf.size(words, out_type=tf.int64))
+    return tf.reduce_mean(of_rows(tf.gather(flat, places), words))
+
+
 ROWS = N * FLOAT
 EMBEDDED = N * WIDTH * FLOAT
 IDS = 2 * ROWS  # Of 64 bits.
@@ -86,6 +94,27 @@ HEADS = {
 @pytest.mark.parametrize("name", list(HEADS))
 def test_what_is_large_is_not_joined(name, is_static, fresh_graph):
     loss, largest, total = HEADS[name]
+    coverage = covered(loss, 2, is_static, fresh_graph)
+    # Where the graph does not know n, 32 rows are counted for each tower.
+    per_row = 1 if is_static else N / 64
+    joined = [one.size * per_row for one in coverage.meetings if one.kind == "join"]
+    assert max(joined, default=0) <= largest
+    assert np.sum(joined) <= total
+    assert coverage.share_multiplied > 0.96
+
+
+def test_rows_that_unknown_indices_pick_cross_once(fresh_graph):
+    """Not once for each tower, nor as one sum for each tower in the gradient."""
+    coverage = covered(masked_words, 4, True, fresh_graph)
+    assert coverage.share_multiplied == 1.0
+    # Three quarters of all steps to the device that picks, of the picked ones to the towers, and
+    # as many back; and a few integers.
+    crossing = report.last().kinds["other"].size
+    assert crossing <= 0.75 * 2 * (STEPS + 1) * EMBEDDED + 8 * IDS
+
+
+def covered(loss, num_towers, is_static, graph):
+    """Returns the `Coverage` of a training step of a loss."""
 
     def model_fn(features, labels, mode):
         made = loss(features, labels)
@@ -97,11 +126,5 @@ def test_what_is_large_is_not_joined(name, is_static, fresh_graph):
     size = [N] if is_static else [None]
     features = tf.placeholder(tf.float32, [*size, WIDTH])
     labels = tf.placeholder(tf.int64, size)
-    contract.replicated(model_fn, 2)(features, labels, "train")
-    coverage = coverage_of(fresh_graph)
-    # Where the graph does not know n, 32 rows are counted for each tower.
-    per_row = 1 if is_static else N / 64
-    joined = [one.size * per_row for one in coverage.meetings if one.kind == "join"]
-    assert max(joined, default=0) <= largest
-    assert np.sum(joined) <= total
-    assert coverage.share_multiplied > 0.96
+    contract.replicated(model_fn, num_towers)(features, labels, "train")
+    return coverage_of(graph)

@@ -1,10 +1,12 @@
 """Networks behind entries that a batch selects run in towers, as they do on one device."""
 
 import pytest
+import tensorflow.compat.v1 as tf
 
 from partition import harness, selected_losses, tables
 from partition.harness import ModeKeys
 from partition.model_inputs import CASES, STATIC, UNKNOWN
+from replicate.graphs import ancestors
 from replicate.layouts import MULTIPLIES
 
 # TensorFlow 1.15 says this of `tf.gather`, on one device, too.
@@ -32,11 +34,18 @@ def test_fewer_entries_than_towers_stay_together():
     assert _products_that_run_once("worst", STATIC, 5) == {"MatMul"}
 
 
+@pytest.mark.parametrize("batches", [STATIC, UNKNOWN], ids=["static", "unknown"])
+def test_initial_values_take_no_batch(batches):
+    model_fn = MODELS.models["begun_with_a_product"]
+    with harness.building(model_fn, batches, 3, ModeKeys.TRAIN):
+        run = ancestors([tf.global_variables_initializer()])
+    assert {"MatMul", "RandomStandardNormal"} < {one.type for one in run}
+    assert "IteratorGetNext" not in {one.type for one in run}
+
+
 def _products_that_run_once(name, batches, num_towers):
-    model_fn = MODELS.models[name]
-    built = harness.building(model_fn, batches, num_towers, ModeKeys.TRAIN)
+    built = harness.building(MODELS.models[name], batches, num_towers, ModeKeys.TRAIN)
     with harness.mechanism() as made, built:
-        plan = made[0].plan
-    strategies = plan.layouts.strategies
-    once = [one for one in plan.operations if one not in strategies]
-    return {one.type for one in once if one.type in MULTIPLIES}
+        step = made[0].coverage.operations
+    once = {one.operation.type for one in step if one.kind != "towers"}
+    return once.intersection(MULTIPLIES)

@@ -1,0 +1,46 @@
+"""Tells which operations run once because less crosses between devices than if towers ran them.
+
+Indices that are computed from data may pick rows of any tower: BERT's places of masked words in
+flat sequences, for example. If towers picked rows, each would have to get those of all. If one
+device does, rows are concatenated there, and towers get what was picked. In the gradient, each
+tower would have a partial sum with a place for each row of the batch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Sequence
+
+from replicate.layouts import dims as dims_lib
+from replicate.layouts.costs import MULTIPLIES
+from replicate.layouts.dims import Dim
+from replicate.layouts.layout import WHOLE, Layout, Partial, Strategy, is_shard
+from replicate.layouts.rule import Op
+
+
+def is_less_if_once(op: Op, layouts: Sequence[Layout], strategy: Strategy) -> bool:
+    """Whether less crosses if an operation of rows runs once than if each tower runs it."""
+    if op.type in MULTIPLIES:
+        return False  # Towers share its work, which is worth more.
+    rows = [index for index, layout in enumerate(layouts) if is_shard(layout)]
+    given = [op.inputs[index] for index in rows]
+    joined = [op.inputs[index] for index in rows if strategy.inputs[index] == WHOLE]
+    if joined:
+        # Each tower would get all of these. Run once, the others and the outputs cross as well.
+        return any(_are_at_most(op, [*given, *op.outputs], one) for one in joined)
+    are_partial = all(isinstance(layout, Partial) for layout in strategy.outputs)
+    return bool(given) and are_partial and any(_are_at_most(op, given, o) for o in op.outputs)
+
+
+def _are_at_most(op: Op, tensors: Sequence[Any], other: Any) -> bool:
+    """Whether all of some tensors are known to be no larger than another one."""
+    most = _bytes(op, other)
+    return all(_is_at_most(_bytes(op, tensor), most) for tensor in tensors)
+
+
+def _is_at_most(size: Dim | None, other: Dim | None) -> bool:
+    return size is not None and other is not None and dims_lib.is_at_most(size, other)
+
+
+def _bytes(op: Op, tensor: Any) -> Dim | None:
+    dims, each = op.dims_of(tensor), tensor.dtype.base_dtype.size
+    return None if dims is None else dims_lib.product([each, *dims])
