@@ -16,21 +16,24 @@ def ancestors(
         operations: Operations, or tensors.
         waits: Whether to follow control dependencies as well.
         known: Dict that keeps the predecessors of operations, for further calls with the same
-            `waits` on an unchanged graph. TensorFlow makes new lists of them each time. None: they
-            are not kept.
+            `waits` on an unchanged graph. TensorFlow makes new lists of them each time.
     """
-
-    def before(op: Any) -> list[Any]:
-        found = None if known is None else known.get(op)
+    known = {} if known is None else known
+    pending = [getattr(operation, "op", operation) for operation in operations]
+    seen = set(pending)
+    while pending:
+        op = pending.pop()
+        found = known.get(op)
         if found is None:
             found = [tensor.op for tensor in op.inputs]
             if waits:
                 found += op.control_inputs
-            if known is not None:
-                known[op] = found
-        return found
-
-    return _reached((getattr(operation, "op", operation) for operation in operations), before)
+            known[op] = found
+        for one in found:
+            if one not in seen:
+                seen.add(one)
+                pending.append(one)
+    return seen
 
 
 def descendants(operations: Iterable[Any], waits: bool = True) -> set[Any]:

@@ -137,7 +137,7 @@ class Pass:
         is_same = not (isinstance(self._facts.rows, int) and differs(operation))
         strategy = self._strategy(operation, layouts) if is_same else None
         is_shared = strategy is not None and any(isinstance(o, Shard) for o in strategy.outputs)
-        waits = self._starts.wait_for_products(operation)
+        waits = self._starts.wait_for_products(operation, given)
         # Sums of entries that are joined anyway are not worth it, but products are.
         if strategy is not None and (operation.type in MULTIPLIES or (is_shared and not waits)):
             self._enter(operation, strategy)

@@ -168,13 +168,13 @@ class Starts:
             if isinstance(layout, Shard):
                 self._splits[graph_lib.reference(tensor)] = layout
 
-    def wait_for_products(self, operation: Any) -> bool:
-        """Whether towers share inputs of an operation only if it multiplies them.
+    def wait_for_products(self, operation: Any, shards: Sequence[Shard | None]) -> bool:
+        """Whether towers share inputs of an operation, as `shards`, only if it multiplies them.
 
         They share n entries at once. Others may meet no rows, and be joined again.
         """
-        shards = zip(operation.inputs, self.are_split(operation))
-        return any(one is not None and not self._is_one_each(given, one) for given, one in shards)
+        pairs = zip(operation.inputs, shards)
+        return any(one is not None and not self._is_one_each(given, one) for given, one in pairs)
 
     def _is_one_each(self, tensor: Any, shard: Shard) -> bool:
         """Whether the first axis of a tensor has one entry for each row, or of a ragged unit."""

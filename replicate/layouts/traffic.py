@@ -13,7 +13,7 @@ from typing import Any, Sequence
 from replicate.layouts import dims as dims_lib
 from replicate.layouts.costs import MULTIPLIES
 from replicate.layouts.dims import Dim
-from replicate.layouts.layout import WHOLE, Layout, Partial, Strategy, is_shard
+from replicate.layouts.layout import Layout, Partial, Strategy, Whole, is_shard
 from replicate.layouts.rule import Op
 
 
@@ -21,14 +21,18 @@ def is_less_if_once(op: Op, layouts: Sequence[Layout], strategy: Strategy) -> bo
     """Whether less crosses if an operation of rows runs once than if each tower runs it."""
     if op.type in MULTIPLIES:
         return False  # Towers share its work, which is worth more.
-    rows = [index for index, layout in enumerate(layouts) if is_shard(layout)]
-    given = [op.inputs[index] for index in rows]
-    joined = [op.inputs[index] for index in rows if strategy.inputs[index] == WHOLE]
+    joined = [
+        tensor
+        for tensor, layout, demand in zip(op.inputs, layouts, strategy.inputs)
+        if isinstance(demand, Whole) and is_shard(layout)
+    ]
+    if not joined and not all(isinstance(layout, Partial) for layout in strategy.outputs):
+        return False
+    rows = [tensor for tensor, layout in zip(op.inputs, layouts) if is_shard(layout)]
     if joined:
         # Each tower would get all of these. Run once, the others and the outputs cross as well.
-        return any(_are_at_most(op, [*given, *op.outputs], one) for one in joined)
-    are_partial = all(isinstance(layout, Partial) for layout in strategy.outputs)
-    return bool(given) and are_partial and any(_are_at_most(op, given, o) for o in op.outputs)
+        return any(_are_at_most(op, [*rows, *op.outputs], one) for one in joined)
+    return bool(rows) and any(_are_at_most(op, rows, one) for one in op.outputs)
 
 
 def _are_at_most(op: Op, tensors: Sequence[Any], other: Any) -> bool:
