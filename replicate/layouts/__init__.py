@@ -29,6 +29,7 @@ from replicate.layouts.layout import (
     meets_in_round,
 )
 from replicate.layouts.rule import pointing_rule_of, reason_of, rule_of
+from replicate.layouts.traffic import runs_once_for_that
 
 __all__ = [
     "MEAN",
@@ -66,6 +67,7 @@ __all__ = [
     "pointing_rule_of",
     "reason_of",
     "rule_of",
+    "runs_once_for_that",
     "sources_of_ragged",
     "sources_of_sparse",
     "symbol",

@@ -10,11 +10,23 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
+from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
+from replicate.layouts import ragged
 from replicate.layouts.costs import MULTIPLIES
 from replicate.layouts.dims import Dim
-from replicate.layouts.layout import Layout, Partial, Strategy, Whole, is_shard
-from replicate.layouts.rule import Op
+from replicate.layouts.found import Layouts
+from replicate.layouts.layout import (
+    WHOLE,
+    Grown,
+    Layout,
+    Partial,
+    Size,
+    Strategy,
+    Whole,
+    is_shard,
+)
+from replicate.layouts.rule import Op, rule_of
 
 
 def is_less_if_once(op: Op, layouts: Sequence[Layout], strategy: Strategy) -> bool:
@@ -33,6 +45,17 @@ def is_less_if_once(op: Op, layouts: Sequence[Layout], strategy: Strategy) -> bo
         # Each tower would get all of these. Run once, the others and the outputs cross as well.
         return any(_are_at_most(op, [*rows, *op.outputs], one) for one in joined)
     return bool(rows) and any(_are_at_most(op, rows, one) for one in op.outputs)
+
+
+def runs_once_for_that(operation: Any, layouts: Layouts) -> bool:
+    """Whether an operation that runs once has a rule, and only runs once since less crosses."""
+    if graph_lib.in_while_loop(operation):
+        return False
+    found = map(layouts.layout_of, operation.inputs)
+    seen = [WHOLE if isinstance(one, (Grown, Size)) else one for one in found]
+    strategy = ragged.strategy(layouts.facts, operation, seen, rule_of(operation.type))
+    op = layouts.facts.op_of(operation)
+    return strategy is not None and is_less_if_once(op, seen, strategy)
 
 
 def _are_at_most(op: Op, tensors: Sequence[Any], other: Any) -> bool:

@@ -15,6 +15,7 @@ from replicate.layouts import (
     pointing_rule_of,
     reason_of,
     rule_of,
+    runs_once_for_that,
 )
 from replicate.partition.plan import Plan
 
@@ -92,6 +93,9 @@ def _cause(operation: Any, loop: Any, cost: float, layouts: Layouts) -> RunsOnce
     ):
         advice = "compute all rows at once, for example with `tf.vectorized_map`"
         return RunsOnce(called, cost, "a loop takes one row after another", advice)
+    if runs_once_for_that(operation, layouts):
+        why = "it picks or adds up rows by indices, and less crosses between devices so"
+        return RunsOnce(called, cost, why, "pick entries of each row, by `batch_dims=1`")
     is_call = op_types.calls_functions(operation)
     why = "its function has effects, or cannot be inlined" if is_call else _why(operation.type)
     return RunsOnce(called, cost, why, _advice(operation.type))

@@ -135,6 +135,20 @@ def test_advice_helps(body, after, why, advice, advised):
     assert planned(advised).as_dict()["share"] > 0.9
 
 
+def sorted_by_places(x):
+    """Sorts the columns of each row by their places in the flat batch."""
+    made = product(x, "u")
+    places = tf.argsort(made) + tf.range(tf.shape(made)[0])[:, tf.newaxis] * WIDTH
+    return tf.reshape(tf.gather(tf.reshape(made, [-1]), places), [-1, WIDTH])
+
+
+def test_rows_that_indices_pick_are_told():
+    told = planned(sorted_by_places).as_dict()
+    (first,) = told["once"]
+    assert told["share"] == 1.0 and first["type"] == "UnsortedSegmentSum"
+    assert "by indices, and less crosses between devices so" in first["why"]
+
+
 @pytest.mark.parametrize("body", [row_by_row, centred_in_each_round])
 def test_all_that_follows_counts(body):
     made = planned(body)
