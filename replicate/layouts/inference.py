@@ -8,7 +8,7 @@ that matters, and continues from there.
 from __future__ import annotations
 
 import itertools
-from typing import Any, Container, Iterable, Sequence
+from typing import Any, Iterable, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import lists
@@ -32,7 +32,6 @@ def infer(
     rows: Dim,
     once: Iterable[Any] = (),
     towers: int | None = None,
-    running: Container[Any] | None = None,
 ) -> Layouts:
     """Returns the layouts of all tensors of a graph.
 
@@ -42,7 +41,6 @@ def infer(
         rows: n, an integer, or a symbol, `dims.ROWS` or `dims.ROWS_OR_NONE`.
         once: Operations that run once, whatever their rule says.
         towers: N, None if it is not known.
-        running: The operations that a step runs, None if it runs all.
     """
     sources = tuple(sources)
     if operations:
@@ -56,8 +54,7 @@ def infer(
     given = [source.tensor.op for source in sources]
     lookahead = Lookahead(operations, given, rows)
     facts = Facts(rows, learnt.varying, towers)
-    running = set(operations) if running is None else running
-    one_pass = Pass(sources, facts, learnt, lookahead, running)
+    one_pass = Pass(sources, facts, learnt, lookahead)
     between = max(_BETWEEN, len(steps) // _SAVED)
     saved = [(0, one_pass.copy())]
     at = 0

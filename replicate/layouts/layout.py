@@ -31,9 +31,9 @@ class Blocks(NamedTuple):
 
 
 class Even(NamedTuple):
-    """Entries in an order of their own: the half of a batch that an operation selects, or noise.
+    """Entries in an order of their own, such as the half of a batch that an operation selects.
 
-    They are made once, on one device. From there on, each tower has an equal share of them,
+    They are joined where they are selected. From there on, each tower has an equal share of them,
     whatever rows they come from. A tower may have none.
 
     Attributes:

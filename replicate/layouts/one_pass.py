@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
-from typing import Any, Container, Counter, Sequence
+from typing import Any, Counter, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import branches, loop_variables, loops, ragged
@@ -45,7 +45,6 @@ class Pass:
         facts: Facts,
         learnt: Learnt,
         lookahead: Lookahead,
-        running: Container[Any],
     ) -> None:
         self._lookahead = lookahead
         self._facts = facts
@@ -57,7 +56,7 @@ class Pass:
         self._strategies: dict[Any, Strategy] = {}
         self._whole: Counter[str] = collections.Counter()
         self._met: set[Any] = set()  # Partial tensors that an operation takes whole.
-        self._starts = Starts(self._facts, sources, running)
+        self._starts = Starts(self._facts, sources)
         for source in sources:
             self._layouts[graph_lib.reference(source.tensor)] = source.layout or Shard(source.axis)
             put(source, sources, self._facts)
@@ -129,10 +128,8 @@ class Pass:
             # It may read the rows that a loop has stored, or give a result the shape of rows.
             self._starts.pass_on(operation, self._arrays.is_refused(array_of(operation)))
             return
-        layouts = [
-            self._layout_of(tensor) if one is None else one
-            for tensor, one in zip(operation.inputs, given)
-        ]
+        pairs = zip(operation.inputs, given)
+        layouts = [self._layout_of(tensor) if one is None else one for tensor, one in pairs]
         # If n is known, these may be no rows: values must be the same however they are split.
         is_same = not (isinstance(self._facts.rows, int) and differs(operation))
         strategy = self._strategy(operation, layouts) if is_same else None
@@ -159,13 +156,13 @@ class Pass:
         """Infers the layouts in a loop of TensorFlow 1."""
         enter = [one for one in operations if one.type == "Enter"]
         # Ragged units are joined before a loop.
-        entered = [self._row_layout_of(one.inputs[0]) for one in enter]
+        entered = [self._layout_for_loop(one.inputs[0]) for one in enter]
         makers = makers_in(operations)
         found = None
         has_rows = any(layout != WHOLE for layout in entered)
         if has_rows and self._kept.isdisjoint(operations) and self._arrays.put_in_towers(makers):
             begun = self._learnt.begun.get(operations[0], {})
-            loop = loops.Loop(operations, self._row_layout_of, self._facts, self._arrays, begun)
+            loop = loops.Loop(operations, self._layout_for_loop, self._facts, self._arrays, begun)
             found = loop.infer()
             self._learnt.know(operations[0], loop.begun, loop.refused, is_whole=found is None)
         self._learnt.vary(loop_variables.varying(operations, self._facts), operations)
@@ -207,8 +204,10 @@ class Pass:
     def _layout_of(self, tensor: Any) -> Layout:
         return self._layouts.get(graph_lib.reference(tensor), WHOLE)
 
-    def _row_layout_of(self, tensor: Any) -> Layout:
-        return ragged.unless_ragged(self._layout_of(tensor))
+    def _layout_for_loop(self, tensor: Any) -> Layout:
+        """Returns the layout in which a tensor may enter a loop; ragged units are joined."""
+        layout = ragged.unless_ragged(self._layout_of(tensor))
+        return self._starts.row_shard_of(tensor) or WHOLE if layout == WHOLE else layout
 
     def _enter(self, operation: Any, strategy: Strategy) -> None:
         """Records that an operation runs in towers."""

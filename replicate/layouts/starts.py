@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Container, Iterable, Mapping, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
-from replicate.layouts.dims import Monomial
+from replicate.layouts.dims import ROWS, Monomial
 from replicate.layouts.facts import Facts
 from replicate.layouts.found import Source
-from replicate.layouts.kinds import BEGIN
 from replicate.layouts.layout import (
     WHOLE,
     Even,
@@ -36,12 +35,10 @@ class Starts:
     Args:
         facts: The `Facts` of the graph.
         sources: The tensors of the batch.
-        running: The operations that a step runs.
     """
 
-    def __init__(self, facts: Facts, sources: Iterable[Source], running: Container[Any]) -> None:
+    def __init__(self, facts: Facts, sources: Iterable[Source]) -> None:
         self._facts = facts
-        self._running = running
         # Tensors with rows that are made from rows of the batch.
         self._of_batch = {graph_lib.reference(source.tensor) for source in sources}
         self._begun: set[Any] = set()  # Operations that draw or repeat values.
@@ -55,7 +52,7 @@ class Starts:
 
     def copy(self, facts: Facts) -> Starts:
         """Returns independent `Starts` in the same state, with a copy of the `Facts`."""
-        other = Starts(facts, (), self._running)
+        other = Starts(facts, ())
         other._of_batch, other._begun = set(self._of_batch), set(self._begun)
         other._beside_rows = set(self._beside_rows)
         other._beside_weights = set(self._beside_weights)
@@ -132,19 +129,14 @@ class Starts:
             operation: The operation.
             has_rows: Whether it takes rows, so that it may have selected some of them.
         """
-        begins = self._begins(operation)
-        self._ran_once[operation] = has_rows or begins
-        # If n is known, n values that are made without rows may be something else.
-        may_be_rows = not (begins and isinstance(self._facts.rows, int))
+        self._ran_once[operation] = has_rows
         for tensor in operation.outputs:
-            found = self._as_rows(tensor, has_rows) if may_be_rows else None
-            if found is None and (has_rows or begins):
-                found = self._evenly(tensor)
+            found = self._found(tensor, has_rows)
             if found is not None:
                 self._splits[graph_lib.reference(tensor)] = found
 
-    def _as_rows(self, tensor: Any, has_rows: bool) -> Shard | None:
-        """Returns on which axis a whole tensor may have rows or ragged units, None if on none."""
+    def _found(self, tensor: Any, has_rows: bool) -> Shard | None:
+        """Returns how towers may split a whole tensor, None if they cannot."""
         dims, rows = self._facts.dims(tensor), self._facts.rows
         if not dims or dims_lib.is_of_loop(dims[0]):
             return None
@@ -152,15 +144,13 @@ class Starts:
             return Shard(0)
         if dims_lib.name_of(dims[0]) in self._facts.ragged:
             return Shard(0, dims_lib.name_of(dims[0]))
-        return Shard(dims.index(rows)) if rows in dims else None
-
-    def _evenly(self, tensor: Any) -> Shard | None:
-        """Returns how towers share a whole tensor evenly, None if it has too few entries."""
-        dims = self._facts.dims(tensor)
-        if not dims or dims_lib.is_of_loop(dims[0]):
-            return None
+        other = Shard(dims.index(rows)) if rows in dims else None
+        if other is not None and not isinstance(rows, int):
+            return other
+        # If n is known, another axis may have that size by chance. A few entries are not worth
+        # sharing.
         is_enough = isinstance(dims[0], Monomial) or self._facts.is_enough(dims[0])
-        return Shard(0, Even(dims[0])) if is_enough else None
+        return Shard(0, Even(dims[0])) if has_rows and is_enough else other
 
     def may_split_later(self, operation: Any, strategy: Strategy) -> None:
         """Records outputs of an operation that runs once although towers could run it."""
@@ -187,15 +177,13 @@ class Starts:
         """Records outputs of an operation of whole inputs, if it may give rows made by another."""
         is_sure = not isinstance(self._facts.rows, int) or operation.type in _PASS_ON_ROWS
         before = [given.op for given in operation.inputs if given.op in self._ran_once]
-        if always or (is_sure and before) or self._begins(operation):
+        if always or (is_sure and before):
             self.may_split(operation, always or any(self._ran_once[one] for one in before))
 
-    def _begins(self, operation: Any) -> bool:
-        """Whether an operation draws or repeats values in each step, unlike initial values.
-
-        The input of a generator, for example, may have more entries than the batch has rows.
-        """
-        return operation.type in BEGIN and operation in self._running
+    def row_shard_of(self, tensor: Any) -> Shard | None:
+        """Returns on which axis towers may split the rows of a whole tensor, None if on none."""
+        found = self._splits.get(graph_lib.reference(tensor))
+        return found if found is not None and found.unit == ROWS else None
 
     def are_split(self, operation: Any) -> list[Shard | None]:
         """Returns for each input of an operation how towers split it, or None."""

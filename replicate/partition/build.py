@@ -70,13 +70,13 @@ def partition(
 
     # Norms of `twice` are left that are in branches or loops.
     once = [operation for operation in operations if runs_once(operation) or operation in twice]
-    known: dict[Any, list[Any]] = {}
-    run = [now(one) for one in asked]
-    running = ancestors(run, known=known)
-    layouts = infer(operations, sources, rows.dim, once, len(placement.devices), running)
+    layouts = infer(operations, sources, rows.dim, once, len(placement.devices))
     applied = [now(leaf) for leaf in _tensors(gradients)]
     needed = [now(tensor) for tensor in asked if isinstance(tensor, tf.Tensor)]
     forward = [now(loss) for loss in losses]
+    known: dict[Any, list[Any]] = {}
+    run = [now(one) for one in asked]
+    running = ancestors(run, known=known)
     plan = make_plan(operations, layouts, needed, applied, (), forward, unscaling, running)
     # It walks through the graph of one device, so it comes before the change.
     measured = None

@@ -12,7 +12,7 @@ import pytest
 import tensorflow.compat.v1 as tf
 
 import versions
-from replicate.layouts import ROWS, WHOLE, Layouts, Shard, Source, infer, symbol
+from replicate.layouts import ROWS, WHOLE, Even, Layouts, Shard, Source, infer, symbol
 from replicate.layouts.layout import MAX, SUM
 
 N = 6
@@ -185,6 +185,15 @@ def test_a_sort_of_rows(batch: Batch) -> None:
     found = batch.infer()
     assert found.layout_of(made) == Shard(0)
     assert found.kept_whole == {"TopKV2": 1}
+
+
+def test_selected_images_that_are_as_high_as_there_are_rows() -> None:
+    """The height may be n by chance, and convolutions cannot be split there."""
+    with tf.Graph().as_default() as graph:
+        images, kernel = tf.placeholder(tf.float32, [N, N, N, 2]), tf.ones([3, 3, 2, 4])
+        made = tf.nn.conv2d(images[::2], kernel, 1, "SAME")
+        found = infer(graph.get_operations(), [Source(images, 0)], N, towers=3)
+    assert found.layout_of(made) == Shard(0, Even(N // 2))
 
 
 def test_rows_that_a_mask_lets_pass(batch: Batch) -> None:

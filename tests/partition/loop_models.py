@@ -430,6 +430,19 @@ def last_of_lengths(h, batch):
     return _error(tf.gather(tf.reshape(outputs, [-1, 3]), places), batch)
 
 
+def picked_before(h, batch):
+    """Rows that one device picks are split again for the loop that takes them."""
+    w = get_variable("w", [3, 3])
+    many = tf.shape(h)[0]
+    places = (batch.ids[:, 0] * 2 + tf.range(many, dtype=batch.ids.dtype)) % tf.cast(
+        many, batch.ids.dtype
+    )
+    made = tf.while_loop(
+        lambda i, _: i < 3, lambda i, a: (i + 1, tf.tanh(a @ w)), (0, tf.gather(h, places))
+    )
+    return _error(made[1], batch)
+
+
 LOSSES = {
     loss.__name__: loss
     for loss in (
@@ -439,6 +452,6 @@ LOSSES = {
         *(decoding, looked_up),
         *(means_of_rows, until_all_are_done, row_by_row, growing, noise_for_all),
         *(rows_of_a_map, rows_of_a_loop, one_row_for_all, sizes_of_inner_loops),
-        *(fed_by_a_layer, lengths_of_entries, identities, last_of_lengths),
+        *(fed_by_a_layer, lengths_of_entries, identities, last_of_lengths, picked_before),
     )
 }

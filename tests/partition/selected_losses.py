@@ -1,4 +1,4 @@
-"""Losses of entries that a batch selects, of `h`, [n, 3], and of the `Batch`; and of noise.
+"""Losses of entries that a batch selects, of `h`, [n, 3], and of the `Batch`.
 
 No rule has the order of these entries, so they are joined; the networks behind them run in towers.
 """
@@ -90,44 +90,6 @@ def every_other_image(h, batch):
     return tf.reduce_mean(tf.nn.max_pool2d(maps, 2, 2, "VALID")) + tf.reduce_mean(h**2)
 
 
-def generated(h, batch):
-    """A generator's input has a size of its own."""
-    noise = tf.random.normal([6, 4, 2], dtype=F64, seed=4)
-    kernel = get_variable("kernel", [2, 2, 3])
-    made = tf.reduce_mean(tf.nn.tanh(tf.nn.conv1d(noise, kernel, 1, "SAME")), 1)
-    with tf.variable_scope("critic", reuse=tf.AUTO_REUSE):
-        return tf.reduce_mean(_network(h) ** 2) - tf.reduce_mean(_network(made))
-
-
-def generated_beside_rows(h, batch):
-    """A critic sees real and made entries as one batch."""
-    many = tf.shape(h)[0] + 3 if h.shape.as_list()[0] is None else 9
-    made = _network(tf.random.uniform([many, 3], -1, 1, F64, seed=4), 3, "generator")
-    scores = _network(tf.concat([h[:, :2], made], 0), 2, "critic")[:, 0]
-    return tf.reduce_sum(scores[: -1 * many] ** 2) * 0.1 + tf.reduce_max(scores[-1 * many :])
-
-
-def penalised_at_random_points(h, batch):
-    points = tf.random.normal([5, 3], dtype=F64, seed=4)
-    with tf.variable_scope("network", reuse=tf.AUTO_REUSE):
-        (slope,) = tf.gradients(_network(points), points)
-        return tf.reduce_mean((tf.norm(slope, axis=1) - 1.0) ** 2) + tf.reduce_mean(_network(h))
-
-
-def noisy_weights(h, batch):
-    """Rows are multiplied by a product of weights with noise, as in a low-rank DropConnect."""
-    w = get_variable("w", [3, 5]) + 0.1 * tf.random.normal([3, 5], dtype=F64, seed=4)
-    v = tf.nn.dropout(get_variable("v", [5, 2]), rate=0.3, seed=5)
-    return tf.reduce_sum((h @ (w @ v)) ** 2) * 0.1 + tf.reduce_sum((w @ v) ** 2)
-
-
-def begun_with_a_product(h, batch):
-    """The initial value of a variable is a product of noise, which no step runs."""
-    a, b = (tf.random.normal(shape, dtype=F64, seed=4) for shape in ([3, 5], [5, 2]))
-    w = tf.get_variable("w", initializer=a @ b)
-    return tf.reduce_sum((h @ w) ** 2) * 0.1
-
-
 def beside_as_many_in_blocks(h, batch):
     """A tower has other numbers of blocks and of even entries, whose sizes are equal."""
     both = tf.concat([h, 1.3 * h], 0)
@@ -170,9 +132,4 @@ LOSSES = {
     "as_keys": as_keys,
     "each_with_each": each_with_each,
     "shifted_steps": shifted_steps,
-    "generated": generated,
-    "generated_beside_rows": generated_beside_rows,
-    "penalised_at_random_points": penalised_at_random_points,
-    "noisy_weights": noisy_weights,
-    "begun_with_a_product": begun_with_a_product,
 }

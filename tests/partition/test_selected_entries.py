@@ -5,7 +5,7 @@ import tensorflow.compat.v1 as tf
 
 from partition import harness, selected_losses, tables
 from partition.harness import ModeKeys
-from partition.model_inputs import CASES, STATIC, UNKNOWN
+from partition.model_inputs import CASES, F64, STATIC, UNKNOWN, get_variable
 from replicate.graphs import ancestors
 from replicate.layouts import MULTIPLIES
 
@@ -34,12 +34,27 @@ def test_fewer_entries_than_towers_stay_together():
     assert _products_that_run_once("worst", STATIC, 5) == {"MatMul"}
 
 
+def _probed(features, labels, mode, params):
+    """A model that hooks run parts of: a norm of weights, measured by probes and by noise."""
+    w = get_variable("w", [4, 3])
+    probes = [tf.tile(tf.eye(4, dtype=F64), [3, 1]), tf.random.normal([9, 4], dtype=F64)]
+    seen = [tf.reduce_max(tf.abs(tf.tanh(one @ w) @ tf.transpose(w))) for one in probes]
+    tf.group(tf.assign(w, w / tf.maximum(seen[0], seen[1])), name="clip")
+    loss = tf.reduce_mean((features["x"] @ w) ** 2) + sum(
+        tf.reduce_sum((p @ w) ** 2) for p in probes
+    )
+    (slope,) = tf.gradients(seen[1], w)
+    tf.group(tf.assign_sub(w, 0.1 * slope), name="calm")
+    return tables.spec_of(mode, {}, loss, params)
+
+
+@pytest.mark.parametrize("name", ["clip", "calm"])
 @pytest.mark.parametrize("batches", [STATIC, UNKNOWN], ids=["static", "unknown"])
-def test_initial_values_take_no_batch(batches):
-    model_fn = MODELS.models["begun_with_a_product"]
-    with harness.building(model_fn, batches, 3, ModeKeys.TRAIN):
-        run = ancestors([tf.global_variables_initializer()])
-    assert {"MatMul", "RandomStandardNormal"} < {one.type for one in run}
+def test_what_takes_no_batch_takes_none_in_towers(batches, name):
+    """Else a hook that runs it would take a batch from the next step."""
+    with harness.building(_probed, batches, 3, ModeKeys.TRAIN) as spec:
+        run = ancestors([spec.loss.graph.get_operation_by_name(name)])
+    assert {"MatMul", "NoOp"} < {one.type for one in run}
     assert "IteratorGetNext" not in {one.type for one in run}
 
 
