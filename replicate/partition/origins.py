@@ -76,6 +76,7 @@ class Origins:
         # The input may fail as well: at its end.
         fallible = [*given, *(one for one in operations if effects.may_fail(one))]
         self._fallible = {operation: 1 << index for index, operation in enumerate(fallible)}
+        self._given = (1 << len(given)) - 1
         self._found.update(
             (one, Origin(acts=self._bits.get(one, 0), fails=self._fallible.get(one, 0)))
             for one in [*given, *outside]
@@ -110,7 +111,9 @@ class Origins:
         """Returns a key that is equal for tensors that may cross devices in one pack; see above."""
         origin = self.origin_of(tensor.op)
         needed = self.needed.get(tensor.op, 0)
-        return origin.meetings, origin.acts, self._branches(tensor), needed
+        # A session that fetches what takes no batch must not take one, either.
+        given = origin.fails & self._given
+        return origin.meetings, origin.acts, given, self._branches(tensor), needed
 
     def control_inputs(self, operation: Any) -> Sequence[Any]:
         """Returns the operations that an operation waits for in the graph of one device."""

@@ -48,11 +48,33 @@ def _probed(features, labels, mode, params):
     return tables.spec_of(mode, {}, loss, params)
 
 
-@pytest.mark.parametrize("name", ["clip", "calm"])
-@pytest.mark.parametrize("batches", [STATIC, UNKNOWN], ids=["static", "unknown"])
-def test_what_takes_no_batch_takes_none_in_towers(batches, name):
+def _adversarial(features, labels, mode, params):
+    """Hooks train a critic, and a generator by noise alone, of as many rows as the batch has."""
+    x = features["x"]
+    noise = tf.random.normal([x.shape[0], 3], dtype=F64)
+    w, u, v = (get_variable(name, [size, 4]) for name, size in (("w", 3), ("u", 4), ("v", 4)))
+    made = tf.tanh(noise @ w) @ u
+    wanted, unwanted, between = (tf.tanh(one @ v) for one in (x, made, x * 0.3 + made * 0.7))
+    loss = tf.reduce_mean(unwanted - wanted) + tf.reduce_mean(between**2)
+    optimizer = tf.train.GradientDescentOptimizer(0.1)
+    tf.group(optimizer.minimize(-tf.reduce_mean(unwanted), var_list=[w, u]), name="generator")
+    tf.group(optimizer.minimize(loss, var_list=[v]), name="critic")
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.no_op())
+
+
+@pytest.mark.parametrize(
+    ("model_fn", "name", "batches"),
+    [
+        (_probed, "clip", STATIC),
+        (_probed, "clip", UNKNOWN),
+        (_probed, "calm", STATIC),
+        (_probed, "calm", UNKNOWN),
+        (_adversarial, "generator", STATIC),
+    ],
+)
+def test_what_takes_no_batch_takes_none_in_towers(model_fn, name, batches):
     """Else a hook that runs it would take a batch from the next step."""
-    with harness.building(_probed, batches, 3, ModeKeys.TRAIN) as spec:
+    with harness.building(model_fn, batches, 3, ModeKeys.TRAIN) as spec:
         run = ancestors([spec.loss.graph.get_operation_by_name(name)])
     assert {"MatMul", "NoOp"} < {one.type for one in run}
     assert "IteratorGetNext" not in {one.type for one in run}
