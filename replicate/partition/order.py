@@ -10,6 +10,8 @@ from typing import Any, Callable, Hashable, Iterator, Mapping, Sequence
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
+from replicate.graphs import ancestors
+from replicate.partition import effects
 
 
 def in_order(operations: Sequence[Any]) -> list[Any]:
@@ -113,3 +115,21 @@ def of_the_input(
     waited_for = dict.fromkeys(one for before in control_inputs.values() for one in before)
     given = [one for one in taken if one not in there]
     return given, [one for one in waited_for if one not in there]
+
+
+def batches_of(given: Sequence[Any]) -> tuple[dict[Any, int], int]:
+    """Returns, by operation of the input, a bit for each iterator, queue or placeholder it takes.
+
+    Args:
+        given: The operations of the input.
+
+    Returns:
+        The bits of each as an integer, and how many different bits there are.
+    """
+    bits: dict[Any, int] = {}
+    found: dict[Any, int] = {}
+    known: dict[Any, list[Any]] = {}
+    for one in given:
+        taken = [other for other in ancestors([one], known=known) if effects.acts(other)]
+        found[one] = sum(bits.setdefault(other, 1 << len(bits)) for other in taken)
+    return found, len(bits)

@@ -75,12 +75,12 @@ class Origins:
         self._inside = sum(self._bits[one] for one in self._actors if effects.is_inside(one))
         # The input may fail as well: at its end.
         fallible = [*given, *(one for one in operations if effects.may_fail(one))]
-        self._fallible = {operation: 1 << index for index, operation in enumerate(fallible)}
-        self._given = (1 << len(given)) - 1
-        self._found.update(
-            (one, Origin(acts=self._bits.get(one, 0), fails=self._fallible.get(one, 0)))
-            for one in [*given, *outside]
-        )
+        batches, many = order.batches_of(given)
+        self._fallible = {operation: 1 << index for index, operation in enumerate(fallible, many)}
+        self._batches = (1 << many) - 1
+        for one in [*given, *outside]:
+            fails = self._fallible.get(one, 0) | batches.get(one, 0)
+            self._found[one] = Origin(acts=self._bits.get(one, 0), fails=fails)
         self._readers = readers.Readers(operations, leaving)
         self._conditions = branch_bits.Branches(operations)
         self.needed = initializers.needed(operations, layouts)
@@ -112,8 +112,8 @@ class Origins:
         origin = self.origin_of(tensor.op)
         needed = self.needed.get(tensor.op, 0)
         # A session that fetches what takes no batch must not take one, either.
-        given = origin.fails & self._given
-        return origin.meetings, origin.acts, given, self._branches(tensor), needed
+        batches = origin.fails & self._batches
+        return origin.meetings, origin.acts, batches, self._branches(tensor), needed
 
     def control_inputs(self, operation: Any) -> Sequence[Any]:
         """Returns the operations that an operation waits for in the graph of one device."""
