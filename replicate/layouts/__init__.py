@@ -29,7 +29,7 @@ from replicate.layouts.layout import (
     meets_in_round,
 )
 from replicate.layouts.rule import pointing_rule_of, reason_of, rule_of
-from replicate.layouts.traffic import runs_once_for_that
+from replicate.layouts.traffic import runs_once_to_send_less
 
 __all__ = [
     "MEAN",
@@ -67,7 +67,7 @@ __all__ = [
     "pointing_rule_of",
     "reason_of",
     "rule_of",
-    "runs_once_for_that",
+    "runs_once_to_send_less",
     "sources_of_ragged",
     "sources_of_sparse",
     "symbol",

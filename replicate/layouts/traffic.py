@@ -47,7 +47,7 @@ def is_less_if_once(op: Op, layouts: Sequence[Layout], strategy: Strategy) -> bo
     return bool(rows) and any(_are_at_most(op, rows, one) for one in op.outputs)
 
 
-def runs_once_for_that(operation: Any, layouts: Layouts) -> bool:
+def runs_once_to_send_less(operation: Any, layouts: Layouts) -> bool:
     """Whether an operation that runs once has a rule, and only runs once since less crosses."""
     if graph_lib.in_while_loop(operation):
         return False

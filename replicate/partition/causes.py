@@ -15,7 +15,7 @@ from replicate.layouts import (
     pointing_rule_of,
     reason_of,
     rule_of,
-    runs_once_for_that,
+    runs_once_to_send_less,
 )
 from replicate.partition.plan import Plan
 
@@ -93,7 +93,7 @@ def _cause(operation: Any, loop: Any, cost: float, layouts: Layouts) -> RunsOnce
     ):
         advice = "compute all rows at once, for example with `tf.vectorized_map`"
         return RunsOnce(called, cost, "a loop takes one row after another", advice)
-    if runs_once_for_that(operation, layouts):
+    if runs_once_to_send_less(operation, layouts):
         why = "it picks or adds up rows by indices, and less crosses between devices so"
         return RunsOnce(called, cost, why, "pick entries of each row, by `batch_dims=1`")
     is_call = op_types.calls_functions(operation)
