@@ -53,8 +53,7 @@ def infer(
     learnt = Learnt(once, steps)
     given = [source.tensor.op for source in sources]
     lookahead = Lookahead(operations, given, rows)
-    facts = Facts(rows, learnt.varying, towers)
-    one_pass = Pass(sources, facts, learnt, lookahead)
+    one_pass = Pass(sources, Facts(rows, learnt.varying, towers), learnt, lookahead)
     between = max(_BETWEEN, len(steps) // _SAVED)
     saved = [(0, one_pass.copy())]
     at = 0
