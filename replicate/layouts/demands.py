@@ -8,6 +8,7 @@ from replicate.layouts.layout import (
     Grown,
     Indices,
     Layout,
+    Own,
     Partial,
     PerTowerLayout,
     Shard,
@@ -23,6 +24,8 @@ def can_be(op: Op, index: int, layout: Layout, demand: Demand) -> bool:
     """Whether an input can be brought into the layout that an operation demands."""
     if isinstance(demand, Share):
         return isinstance(layout, Whole) and _has_share(op, index, demand)
+    if isinstance(demand, Own):
+        return can_be(op, index, layout, Shard(0, demand.unit))
     if isinstance(demand, Shard):
         if layout == demand or adds_offset(layout, demand):
             return True

@@ -149,8 +149,25 @@ class Share(NamedTuple):
     kind: str = "share"
 
 
+class Own(NamedTuple):
+    """A demand: indices of which each points at its own row, counted from the tower's first one.
+
+    Those of one device are these plus the number of entries of the towers before; see `own_rows`.
+
+    Attributes:
+        unit: The unit that both axis 0 and the axis that is indexed count.
+        each: The number of entries per element of `unit`, on the axis that is indexed.
+        is_matrix: Whether they are coordinates, of which only the first one is an index.
+    """
+
+    unit: Unit = ROWS
+    each: Dim = 1
+    is_matrix: bool = False
+    kind: str = "own"
+
+
 Layout = Union[Whole, Shard, Indices, Partial, Size, Grown, PerTowerLayout]
-Demand = Union[Layout, Share]
+Demand = Union[Layout, Share, Own]
 
 WHOLE = Whole()
 SIZE = Size()
@@ -195,5 +212,11 @@ class Strategy(NamedTuple):
 
 
 def adds_offset(layout: Layout, demand: Demand) -> bool:
-    """Whether towers turn their `Indices` into a shard of one device's by adding their offsets."""
-    return isinstance(layout, Indices) and demand == Shard(0, layout.unit)
+    """Whether towers convert their indices by offsets, without those of other towers.
+
+    `Indices` plus offsets are a shard of one device's, and these less offsets are `Own`.
+    """
+    unit = layout.unit if isinstance(layout, Indices) else None
+    if isinstance(demand, Own):
+        return unit == demand.unit or layout == Shard(0, demand.unit)
+    return unit is not None and demand == Shard(0, unit)

@@ -23,6 +23,7 @@ from replicate.layouts.layout import (
     Even,
     Indices,
     Layout,
+    Own,
     Partial,
     Shard,
     Share,
@@ -50,7 +51,7 @@ if environment.is_1(tf.__version__):  # There, these crash the process.
 
 def is_ragged(layout: Layout | Demand) -> bool:
     """Whether a layout counts another unit than rows, or indexes a tower's entries."""
-    if isinstance(layout, (Shard, Partial, Share)):
+    if isinstance(layout, (Own, Partial, Shard, Share)):
         return layout.unit != ROWS
     return isinstance(layout, Indices)
 
@@ -120,6 +121,8 @@ def strategy(
         return found
     if may_be_none and _leaves_a_size_open(facts, operation, found):
         return None
+    if isinstance(unit, Blocks) and any(isinstance(one, Own) for one in found.inputs):
+        return None  # A tower's entries do not follow each other.
     return _renamed(found, unit)
 
 
@@ -146,7 +149,7 @@ def _renamed(found: Strategy, unit: Unit) -> Strategy:
 
 
 def _as(layout: Any, unit: Unit) -> Any:
-    if isinstance(layout, (Shard, Share)) and layout.unit == ROWS:
+    if isinstance(layout, (Own, Shard, Share)) and layout.unit == ROWS:
         return layout._replace(unit=unit)
     # A tower's share of blocks is that of rows, so partials need no other weights.
     if isinstance(layout, Partial) and layout.op in _OF_SOME and not isinstance(unit, Blocks):

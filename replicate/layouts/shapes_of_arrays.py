@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import values
-from replicate.layouts.dims import Dim, Monomial
+from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
 from replicate.layouts.shapes_table import Shape, like, of_shape, rank_of, shapes, sizes
 
@@ -116,12 +116,12 @@ def _classes(op: Op, index: int) -> Shape | None:
 
 @shapes("Range")
 def _range(op: Op, index: int) -> Shape | None:
-    """Returns the limit of a range from 0 by 1, if it is a size: sizes are at least 0."""
-    limit = op.value(1)
-    if op.ints(0) != (0,) or op.ints(2) != (1,) or limit is None:
+    """Returns how many steps reach the limit of a range from 0, if it is a size, at least 0."""
+    limit, step = op.value(1), op.value(2)
+    if op.ints(0) != (0,) or limit is None or step is None:
         return None
-    size = limit.item()
-    return [size if isinstance(size, Monomial) and size.coefficient > 0 else None]
+    size = dims_lib.over(limit.item(), step.item())
+    return [size if size is not None and dims_lib.is_at_most(1, size) else None]
 
 
 @shapes("Diag")

@@ -14,6 +14,7 @@ from replicate.layouts.layout import (
     Even,
     Indices,
     Layout,
+    Own,
     Partial,
     PerTowerLayout,
     Shard,
@@ -88,7 +89,8 @@ class Starts:
             is_of_batch |= isinstance(layout, PerTowerLayout)
             # Values that are joined first, such as a masked weight for a product with rows, are not
             # combined row by row.
-            if is_shard(layout) and (layout == demand or isinstance(layout, Indices)):
+            is_along = layout == demand or isinstance(layout, Indices) or isinstance(demand, Own)
+            if is_shard(layout) and is_along:
                 rows.append(key)
                 is_of_batch |= key in self._of_batch
                 is_weight |= key not in self._of_batch and key not in self._from

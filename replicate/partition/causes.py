@@ -95,7 +95,8 @@ def _cause(operation: Any, loop: Any, cost: float, layouts: Layouts) -> RunsOnce
         return RunsOnce(called, cost, "a loop takes one row after another", advice)
     if runs_once_to_send_less(operation, layouts):
         why = "it picks or adds up rows by indices, and less crosses between devices so"
-        return RunsOnce(called, cost, why, "pick entries of each row, by `batch_dims=1`")
+        bound = "bound each row's own places, as by `tf.clip_by_value(places, 0, size - 1)`"
+        return RunsOnce(called, cost, why, bound)
     is_call = op_types.calls_functions(operation)
     why = "its function has effects, or cannot be inlined" if is_call else _why(operation.type)
     return RunsOnce(called, cost, why, _advice(operation.type))

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types, partitioning, py_functions
 from replicate.compat.functions import Bodies, change_seed, function_bodies
-from replicate.layouts import PER_TOWER, WHOLE, Partial, Shard, Share, adds_offset
+from replicate.layouts import PER_TOWER, WHOLE, Own, Partial, Shard, Share, adds_offset
 from replicate.partition import aliases, frames, rereads, rounds
 from replicate.partition.constants import Constants
 from replicate.partition.inputs import Given, Inputs, TowerTensors
@@ -46,8 +46,7 @@ class _Given(NamedTuple):
         place: The index of the input.
         tensor: The tensor of one device.
         demand: The layout that is demanded.
-        is_copied: Whether it is an output of a copy with `Indices`, to which the tower's offset is
-            added.
+        is_copied: Whether it is an output of a copy, to which the tower's offsets are added.
         known: The constant that all towers take, if it is one.
     """
 
@@ -204,10 +203,10 @@ def _template(
         if is_copied and (layout == demand or rounds.meets(tensor, operation, plan.layouts)):
             node.input[index] = behind(tensor).name
             continue
-        # Split indices of one device are the tower's plus its offset; no meeting is needed.
+        # Indices are converted by offsets of the tower; no meeting is needed.
         points = is_copied and adds_offset(layout, demand)
         taken = behind(tensor) if points else read(operation, index, tensor)
-        differs = points or isinstance(demand, (Partial, Shard, Share))
+        differs = points or isinstance(demand, (Own, Partial, Shard, Share))
         known = None if differs else constants.known(taken)
         given.append(_Given(index, taken, demand, points, known))
     layout = plan.layouts.layout_of(operation.outputs[0]) if operation.type == "Const" else WHOLE
@@ -251,8 +250,10 @@ def _define(
             node.device = placement.place_of_copies(held.op.device)
         for index, tensor, demand, is_copied, known in template.given:
             if is_copied:
-                offset = made.name_of(inputs.offset(tensor, tower), (), tower)
-                node.input[index] = made.sum_of(tensor, offset)
+                node.input[index] = tensor.name
+                for offset in inputs.offsets(tensor, demand, tower):
+                    added = made.name_of(offset, (), tower)
+                    node.input[index] = made.sum_of(node.input[index], tensor.dtype, added)
                 continue
             given: Any = inputs.of_tower(tensor, demand, tower) if known is None else known
             node.input[index] = made.name_of(given, template.loops, tower)

@@ -23,6 +23,7 @@ from replicate.layouts import (
     Indices,
     Layouts,
     Measure,
+    Own,
     Partial,
     Shard,
     Share,
@@ -89,8 +90,11 @@ class Inputs:
             return self._share(tensor, demand, tower)
         if layout == demand and key in self._shards:
             return self._shards[key][tower]
-        if adds_offset(layout, demand):
-            return self._shards[key][tower] + self.offset(tensor, tower)
+        if isinstance(demand, Own):
+            shard: Any = self.of_tower(tensor, Shard(0, demand.unit), tower)
+            return shard + self.offset(tensor, demand, tower)
+        if isinstance(layout, Indices) and adds_offset(layout, demand):
+            return self._shards[key][tower] + self.offset(tensor, layout, tower)
         if isinstance(demand, Shard):
             return self._split(tensor, demand)[tower]
         if isinstance(demand, Partial) and layout != demand:
@@ -143,20 +147,27 @@ class Inputs:
         measure = self._layouts.facts.symbols[name]
         return [self._size_in(measure, tower) for tower in range(len(self._rows.counts))]
 
-    def offset(self, tensor: Any, tower: int) -> Any:
-        """Returns the tensor to add to a tower's `Indices` to get those of one device."""
-        layout = self._layouts.layout_of(tensor)
-        assert isinstance(layout, Indices)
+    def offsets(self, tensor: Any, demand: Any, tower: int) -> list[Any]:
+        """Returns the tensors to add to a tower's to get the demanded one; see `adds_offset`."""
+        given = self._layouts.layout_of(tensor), demand
+        both = [one for one in given if isinstance(one, (Indices, Own))]
+        return [self.offset(tensor, one, tower) for one in both]
+
+    def offset(self, tensor: Any, indices: Indices | Own, tower: int) -> Any:
+        """Returns the tensor to add to turn `Indices` into one device's, or these into `Own`."""
+        is_own = isinstance(indices, Own)
+        unit = indices.unit if isinstance(indices, Own) else indices.within
         # In a matrix, only column 0 is shifted.
-        _, columns = (self._layouts.facts.dims(tensor) or ()) if layout.is_matrix else (0, 0)
-        key = layout.within, layout.each, columns, tensor.dtype, tower
+        columns = (self._layouts.facts.dims(tensor) or (0,))[-1] if indices.is_matrix else 0
+        key = is_own, unit, indices.each, columns, tensor.dtype, tower
         if key not in self._offsets:
-            start = self._units.rows_of(layout.within).starts[tower]
-            made = self._formulas.product(layout.each, start, tensor.dtype)
+            start = self._units.rows_of(unit).starts[tower]
+            made = self._formulas.product(indices.each, start, tensor.dtype)
             width = self._formulas.product(columns, 1, tf.int32)
             with tf.device(_HOST), tf.control_dependencies(None):
-                column = tf.one_hot(0, width, dtype=tensor.dtype) if layout.is_matrix else 1
-                self._offsets[key] = tf.convert_to_tensor(made * column, tensor.dtype)
+                column = tf.one_hot(0, width, dtype=tensor.dtype) if indices.is_matrix else 1
+                added = -made * column if is_own else made * column
+                self._offsets[key] = tf.convert_to_tensor(added, tensor.dtype)
         return self._offsets[key]
 
     def _share(self, tensor: Any, demand: Share, tower: int) -> Given:

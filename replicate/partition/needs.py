@@ -15,6 +15,7 @@ from replicate.layouts import (
     Indices,
     Layouts,
     Monomial,
+    Own,
     Share,
     adds_offset,
 )
@@ -72,6 +73,8 @@ class Needs:
                     continue
                 if layout != demand:
                     self._count(demand)  # It will be split by the sizes of that unit.
+                if isinstance(demand, Own):
+                    self._size(demand.each)
                 if rounds.meets(tensor, operation, self._layouts):
                     self.copy(tensor.op)
                 elif isinstance(demand, Share) or not self._is_of_towers(tensor):
@@ -126,8 +129,9 @@ class Needs:
             self._measured(unit)
 
     def _points(self, tensor: Any, layout: Any) -> None:
-        """Records the tensors that are needed for the offsets of indices; see `Inputs.offset`."""
-        self._measured(layout.within)
-        self._size(layout.each)
+        """Records indices of towers, and the tensors that are needed for their offsets."""
+        if isinstance(layout, Indices):
+            self._measured(layout.within)
+            self._size(layout.each)
         if graph_lib.reference(tensor) not in self._sources:
             self.copy(tensor.op)

@@ -45,13 +45,13 @@ class Nodes:
             name = self._names[key]
         return name
 
-    def sum_of(self, tensor: Any, other: str) -> str:
-        """Returns the name of the sum of a tower's tensor and of another input."""
-        key = "sum", tensor.name, other
+    def sum_of(self, name: str, dtype: tf.DType, other: str) -> str:
+        """Returns the name of the sum of two inputs of a type."""
+        key = "sum", name, other
         if key not in self._names:
             self._names[key] = self._new_name()
-            node = tf.NodeDef(name=self._names[key], op="AddV2", input=[tensor.name, other])
-            node.attr["T"].type = tensor.dtype.as_datatype_enum
+            node = tf.NodeDef(name=self._names[key], op="AddV2", input=[name, other])
+            node.attr["T"].type = dtype.as_datatype_enum
             self.nodes.append(node)
         return self._names[key]
 

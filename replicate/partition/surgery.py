@@ -107,10 +107,8 @@ def _join_all(
         layout, by_tower = plan.layouts.layout_of(tensor), copies.by_tower[key]
         # Concatenated, they have to index the entries of all towers.
         if isinstance(layout, Indices):
-            layout, by_tower = (
-                Shard(0, layout.unit),
-                _of_one_device(tensor, by_tower, inputs, placement),
-            )
+            by_tower = _of_one_device(tensor, layout, by_tower, inputs, placement)
+            layout = Shard(0, layout.unit)
         counted = inputs.units.rows_of(layout.unit) if isinstance(layout, Partial) else rows
         blocks = inputs.units.blocks(layout.unit) if isinstance(layout, Shard) else None
         if isinstance(layout, Grown):
@@ -125,13 +123,13 @@ def _join_all(
 
 
 def _of_one_device(
-    tensor: Any, by_tower: Sequence[Any], inputs: Inputs, placement: Placement
+    tensor: Any, layout: Indices, by_tower: Sequence[Any], inputs: Inputs, placement: Placement
 ) -> tuple[Any, ...]:
     """Returns the towers' `Indices` as those of one device."""
     made = []
     for tower, value in enumerate(by_tower):
         with tf.device(placement.devices[tower]):
-            made.append(value + inputs.offset(tensor, tower))
+            made.append(value + inputs.offset(tensor, layout, tower))
     return tuple(made)
 
 

@@ -135,18 +135,23 @@ def test_advice_helps(body, after, why, advice, advised):
     assert planned(advised).as_dict()["share"] > 0.9
 
 
-def sorted_by_places(x):
-    """Sorts the columns of each row by their places in the flat batch."""
+def taken_by_places(x, bound=lambda columns: columns):
+    """Takes entries of each row by their places in the flat batch, which are computed from data."""
     made = product(x, "u")
-    places = tf.argsort(made) + tf.range(tf.shape(made)[0])[:, tf.newaxis] * WIDTH
+    columns = bound(tf.cast(made, tf.int32))
+    places = columns + tf.range(tf.shape(made)[0])[:, tf.newaxis] * WIDTH
     return tf.reshape(tf.gather(tf.reshape(made, [-1]), places), [-1, WIDTH])
 
 
 def test_rows_that_indices_pick_are_told():
-    told = planned(sorted_by_places).as_dict()
+    made = planned(taken_by_places)
+    told = made.as_dict()
     (first,) = told["once"]
     assert told["share"] == 1.0 and first["type"] == "UnsortedSegmentSum"
     assert "by indices, and less crosses between devices so" in first["why"]
+    assert "tf.clip_by_value(places, 0, size - 1)" in made.coverage.joined[0].advice
+    bounded = planned(lambda x: taken_by_places(x, lambda one: tf.clip_by_value(one, 0, WIDTH - 1)))
+    assert not bounded.as_dict()["once"]
 
 
 @pytest.mark.parametrize("body", [row_by_row, centred_in_each_round])

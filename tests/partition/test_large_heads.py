@@ -73,6 +73,18 @@ def masked_words(x, words):
     return tf.reduce_mean(of_rows(tf.gather(flat, places), words))
 
 
+def chosen_steps(x, words):
+    """The states at the best two steps of each row, and crops of them, as from an image."""
+    made = tf.layers.dense(x, STEPS * WIDTH, tf.tanh)
+    steps = tf.reshape(made, [-1, STEPS, WIDTH])
+    best = tf.nn.top_k(steps[:, :, 0], 2).indices
+    rows = tf.expand_dims(tf.range(tf.shape(x)[0]), 1) * tf.ones_like(best)
+    states = tf.gather_nd(steps, tf.stack([rows, best], -1))
+    boxes = tf.sigmoid(tf.reshape(states, [-1, WIDTH])[:, :4])
+    crops = tf.image.crop_and_resize(steps[..., None], boxes, tf.reshape(rows, [-1]), [2, 2])
+    return tf.reduce_mean(crops) + tf.reduce_mean(states**2)
+
+
 ROWS = N * FLOAT
 EMBEDDED = N * WIDTH * FLOAT
 IDS = 2 * ROWS  # Of 64 bits.
@@ -83,6 +95,7 @@ HEADS = {
     "weighted_by_each_other": (weighted_by_each_other, ROWS, ROWS),
     "smoothest": (smoothest, 0, 0),
     "similar": (similar, EMBEDDED, EMBEDDED),
+    "chosen_steps": (chosen_steps, 0, 0),
     "triplets": (triplets, EMBEDDED, EMBEDDED + IDS),
     # Labels, and gradients of the rows that these have looked up.
     "sampled": (sampled(tf.nn.sampled_softmax_loss), EMBEDDED, EMBEDDED + 2 * IDS + ROWS),

@@ -1,13 +1,15 @@
 """Operations that take entries by their indices, and the reverse of `ArgMax`: `OneHot`.
 
-Indices count entries of the whole tensor. So the indexed axis must be whole; rows may be on another
-axis. The indices may have rows themselves, and then so has the result.
+Indices count entries of the whole tensor. So the indexed axis must be whole, unless each index is
+known to point at its own row; rows may be on another axis. The indices may have rows themselves,
+and then so has the result.
 """
 
 from __future__ import annotations
 
 from typing import Sequence
 
+from replicate.layouts import own_rows
 from replicate.layouts.layout import WHOLE, Layout, Shard, Strategy
 from replicate.layouts.rule import Op, rule
 from replicate.layouts.rules.labels import Labels, cut
@@ -16,12 +18,18 @@ from replicate.layouts.rules.moves import moved
 
 @rule("Gather", "GatherV2")
 def gather(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keeps rows of batch axes, of indices, and of axes that are not gathered from."""
+    """Keeps rows of batch axes, of indices, and of axes that are not gathered from.
+
+    If each index points at its own row, rows of parameters and of indices stay.
+    """
     params, indices, *rest = layouts
     axes = _axes(op)
     if axes is None:
         return None
     axis, batch = axes
+    own = own_rows.demand(op, layouts, 1, [0], own_rows.size_of_rows(op, 0))
+    if own is not None and axis == batch == 0:
+        return Strategy((Shard(0), own, *[WHOLE] * len(rest)), (Shard(0),))
     others, of_indices = (WHOLE,) * len(rest), op.rank(1)
     # On a batch axis, each row has parameters and indices of its own.
     for layout in (params, indices):
@@ -49,7 +57,11 @@ def _axes(op: Op) -> tuple[int, int] | None:
 
 @rule("GatherNd")
 def gather_nd(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
-    """Keeps rows of indices, and rows on axes that are not indexed."""
+    """Keeps rows of indices, and rows on axes that are not indexed; see also `gather`."""
+    size = own_rows.size_of_rows(op, 0)
+    own = own_rows.demand(op, layouts, 1, [0], size, is_matrix=True)
+    if own is not None:
+        return Strategy((Shard(0), own), (Shard(0),))
     found = coordinates(op.rank(1), op.rank(0), _rank_of_taken(op))
     if found is None:
         return moved(op, layouts)

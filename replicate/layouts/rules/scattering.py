@@ -1,8 +1,8 @@
 """Operations that write entries to indices, or reduce entries of equal indices.
 
 Indices count entries of the whole result. A tower's rows may go anywhere in it, so each tower makes
-a result of the full size from its rows, and these are reduced. Axes after the indexed ones stay as
-they are, and so do rows on them.
+a result of the full size from its rows, and these are reduced; unless each index is known to point
+at its own row. Axes after the indexed ones stay as they are, and so do rows on them.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Sequence
 import numpy as np
 
 from replicate.compat import graph as graph_lib
+from replicate.layouts import own_rows
 from replicate.layouts.dims import ROWS, ROWS_OR_NONE, Monomial
 from replicate.layouts.layout import (
     ALL,
@@ -27,6 +28,7 @@ from replicate.layouts.layout import (
     Layout,
     Partial,
     Shard,
+    Share,
     Strategy,
 )
 from replicate.layouts.rule import Op, pointing, rule
@@ -39,6 +41,10 @@ from replicate.layouts.rules.pointing import is_range, pointed_to
 @rule("ScatterNd")
 def scatter_nd(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     """Keeps rows on axes that are not indexed; else adds up over towers."""
+    size = own_rows.size_in_shape(op, 2)
+    own = own_rows.demand(op, layouts, 0, [1], size, is_matrix=True)
+    if own is not None:
+        return Strategy((own, Shard(0), Share(0)), (Shard(0),), (size,))
     found = coordinates(op.rank(0), op.out_rank(), op.rank(1))
     if found is None:
         return None
@@ -74,6 +80,10 @@ def into_tensor(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
 
     Updates whose rows may go anywhere in a whole tensor are applied once.
     """
+    size = own_rows.size_of_rows(op, 0)
+    own = own_rows.demand(op, layouts, 1, [0, 2], size, is_matrix=True)
+    if own is not None:
+        return Strategy((Shard(0), own, Shard(0)), (Shard(0),))
     found = coordinates(op.rank(1), op.rank(0), op.rank(2))
     if found is not None:
         outer, indexed, inner = found
@@ -113,6 +123,10 @@ def unsorted_segments(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     rank, kind = op.rank(1), UNSORTED[op.type]
     if rank is None:
         return None
+    size = own_rows.size_in_shape(op, 2)
+    own = own_rows.demand(op, layouts, 1, [0], size)
+    if own is not None:
+        return Strategy((Shard(0), own, Share(None)), (Shard(0),), (size,))
     # Rows on an axis that the ids do not have: each tower has its rows of all segments.
     if isinstance(data, Shard) and data.axis >= rank:
         return Strategy((data, WHOLE, WHOLE), (Shard(data.axis - rank + 1),))
