@@ -81,7 +81,7 @@ class Inputs:
         self._size_stand_ins: list[tuple[Any, Measure, int | None]] = []
         self._no_size: dict[Any, Any] = {}
         self._offsets: dict[Any, Any] = {}
-        self._units = Units(rows, self._number, self._held)
+        self._units = Units(rows, self.number, self._held)
 
     def of_tower(self, tensor: Any, demand: Any, tower: int) -> Given:
         """Returns the input of a tower's copy if no other copy gives it in the demanded layout."""
@@ -139,8 +139,9 @@ class Inputs:
         """The towers' shares of units."""
         return self._units
 
-    def _number(self, size: Dim) -> Any:
-        return self._formulas.product(size, 1, tf.int32)
+    def number(self, size: Dim, dtype: Any = tf.int32) -> Any:
+        """Returns a size of the whole batch."""
+        return self._formulas.product(size, 1, dtype)
 
     def _held(self, name: str) -> Sequence[Any]:
         """Returns how many of a ragged unit each tower computes."""
@@ -155,18 +156,17 @@ class Inputs:
 
     def offset(self, tensor: Any, indices: Indices | Own, tower: int) -> Any:
         """Returns the tensor to add to turn `Indices` into one device's, or these into `Own`."""
-        is_own = isinstance(indices, Own)
         unit = indices.unit if isinstance(indices, Own) else indices.within
         # In a matrix, only column 0 is shifted.
         columns = (self._layouts.facts.dims(tensor) or (0,))[-1] if indices.is_matrix else 0
-        key = is_own, unit, indices.each, columns, tensor.dtype, tower
+        key = indices.kind, unit, indices.each, columns, tensor.dtype, tower
         if key not in self._offsets:
             start = self._units.rows_of(unit).starts[tower]
             made = self._formulas.product(indices.each, start, tensor.dtype)
             width = self._formulas.product(columns, 1, tf.int32)
             with tf.device(_HOST), tf.control_dependencies(None):
                 column = tf.one_hot(0, width, dtype=tensor.dtype) if indices.is_matrix else 1
-                added = -made * column if is_own else made * column
+                added = made * column if isinstance(indices, Indices) else -made * column
                 self._offsets[key] = tf.convert_to_tensor(added, tensor.dtype)
         return self._offsets[key]
 

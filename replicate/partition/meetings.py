@@ -11,7 +11,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.layouts import WHOLE, Grown, Partial, Shard
-from replicate.partition import counted, splits
+from replicate.partition import counted, means, splits
 from replicate.partition.rows import Rows
 from replicate.reduction import Reduction, Transport, collectives, nccl, packing
 
@@ -226,8 +226,10 @@ def _sum(part: Part, by_tower: Sequence[Any], links: Transport) -> Any:
     """Returns the sum over towers of the tensors of a pack that holds `part`."""
     flat, devices = by_tower, links.devices
     # A pack has one layout, so the same rows weight all of its parts.
+    if part.layout.op == "mean" and not part.is_gradient:
+        return means.of_all(flat, part.rows, devices)
     if part.layout.op == "mean":
-        flat = _weighted(flat, part.rows, devices)
+        flat = means.shares(flat, part.rows, devices)
     if not part.is_gradient:
         return tf.add_n(flat)  # TensorFlow sends the inputs as they are.
     if links.how.where == "nccl":
@@ -266,27 +268,6 @@ def _join(part: Part, by_tower: Sequence[Any], has_rows: Sequence[Any], links: T
     if layout.op == "prod":
         return tf.reduce_prod(tf.stack(by_tower), 0)
     return _REDUCE[layout.op](tf.stack(counted.or_first(by_tower, has_rows)), 0)
-
-
-def _weighted(by_tower: Sequence[Any], rows: Rows, devices: Sequence[str]) -> list[Any]:
-    """Returns the towers' means, each multiplied by the tower's share of the rows."""
-    weighted = []
-    for value, count, device in zip(by_tower, rows.counts, devices):
-        with tf.device(device):
-            # A tower without entries has NaN as its mean, which must not reach that of the batch,
-            # unless no tower has any.
-            if rows.is_ragged:
-                counts = (count > 0) | tf.equal(rows.total, 0)
-                value = tf.where_v2(counts, value, tf.zeros([], value.dtype))
-            # If the batch has no rows, each weight is 1: `counted` has kept tower 0's mean alone.
-            if rows.are_known:
-                share = tf.constant(count / rows.total if rows.total else 1.0, value.dtype)
-            else:
-                # Divided in double precision, so that a weight such as 3/7 is rounded only once.
-                count = tf.cast(tf.where_v2(rows.total > 0, count, 1), tf.float64)
-                share = tf.cast(count / tf.cast(tf.maximum(rows.total, 1), tf.float64), value.dtype)
-            weighted.append(value * share)
-    return weighted
 
 
 _REDUCE = {

@@ -16,11 +16,12 @@ from replicate.layouts import (
     Layouts,
     Monomial,
     Own,
+    Partial,
     Share,
     adds_offset,
 )
 from replicate.layouts import dims as dims_lib
-from replicate.partition import rounds
+from replicate.partition import means, rounds
 from replicate.partition.origins import Origins
 
 
@@ -57,6 +58,8 @@ class Needs:
             self._count(layout)
             if isinstance(layout, Indices):
                 self._points(tensor, layout)
+            if isinstance(layout, Partial):
+                self._size(means.entries_of(tensor, self._layouts))
             self.copy(tensor.op)
 
     def follow(self) -> None:

@@ -13,9 +13,9 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import partitioning
-from replicate.layouts import SIZE, Grown, Indices, Partial, Shard
+from replicate.layouts import SIZE, SUM, Grown, Indices, Partial, Shard
 from replicate.partition import copies as copies_lib
-from replicate.partition import meetings, plans
+from replicate.partition import means, meetings, plans
 from replicate.partition.constants import Constants
 from replicate.partition.inputs import Inputs, TowerTensors
 from replicate.partition.placement import Instead, Placement
@@ -102,13 +102,17 @@ def _join_all(
     keys = [graph_lib.reference(tensor) for tensor in plan.met]
     are_gradients = [key in plan.gradients for key in keys]
     places = placement.places_of_sums(plan.met, are_gradients)
-    parts = []
+    parts, counts = [], {}
     for tensor, key, place, is_gradient in zip(plan.met, keys, places, are_gradients):
         layout, by_tower = plan.layouts.layout_of(tensor), copies.by_tower[key]
         # Concatenated, they have to index the entries of all towers.
         if isinstance(layout, Indices):
             by_tower = _of_one_device(tensor, layout, by_tower, inputs, placement)
             layout = Shard(0, layout.unit)
+        entries = None if is_gradient else means.entries_of(tensor, plan.layouts)
+        if entries is not None:
+            layout, by_tower = SUM, means.sums(by_tower)
+            counts[key] = inputs.number(entries, tensor.dtype)
         counted = inputs.units.rows_of(layout.unit) if isinstance(layout, Partial) else rows
         blocks = inputs.units.blocks(layout.unit) if isinstance(layout, Shard) else None
         if isinstance(layout, Grown):
@@ -117,9 +121,13 @@ def _join_all(
         part = meetings.Part(tensor, layout, plan.together[key], by_tower, place, counted)
         is_scaled = plan.gradients.get(key, False)
         parts.append(part._replace(is_gradient=is_gradient, is_scaled=is_scaled, blocks=blocks))
-    return meetings.meet(
+    joined, packs = meetings.meet(
         parts, rows, placement.devices, placement.reduction, placement.gradient_scale
     )
+    for key, count in counts.items():
+        with tf.device(joined[key].device), tf.control_dependencies(None):
+            joined[key] = means.divided(joined[key], count)
+    return joined, packs
 
 
 def _of_one_device(

@@ -12,7 +12,7 @@ import tensorflow.compat.v1 as tf
 from partition import fuzz
 from replicate.compat import graph as graph_lib
 from replicate.layouts import Shard, dims, facts, found
-from replicate.partition import counted, inputs, meetings, origins, replicas, rows, splits
+from replicate.partition import counted, inputs, means, meetings, origins, replicas, rows, splits
 from replicate.reduction import packing
 
 GRAPHS = 200  # Those of `test_fuzz`.
@@ -32,9 +32,13 @@ def plant(function: Plant) -> Plant:
 
 @plant
 def means_without_weights(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(
-        meetings, "_weighted", lambda by_tower, *_: [value / len(by_tower) for value in by_tower]
-    )
+    patch.setattr(means, "entries_of", lambda *_: None)
+    patch.setattr(means, "of_all", lambda by_tower, *_: tf.add_n(by_tower) / len(by_tower))
+
+
+@plant
+def means_of_one_row_more(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(means, "divided", lambda total, number: total / tf.cast(number + 1, total.dtype))
 
 
 @plant
