@@ -12,10 +12,14 @@ from replicate.layouts.shapes_table import Shape, like, of_shape, rank_of, shape
 like(
     "LRN", "LRNGrad", "AdjustContrastv2", "AdjustHue", "AdjustSaturation",
     "RGBToHSV", "HSVToRGB", "MaxPoolGrad", "MaxPoolGradV2", "MaxPool3DGrad",
-    "MaxPoolGradWithArgmax", "Dilation2DBackpropInput",
+    "MaxPoolGradWithArgmax", "Dilation2DBackpropInput", "FractionalMaxPoolGrad",
+    "DrawBoundingBoxes", "DrawBoundingBoxesV2",
 )  # fmt: skip
 like("MaxPoolGradGrad", "MaxPoolGradGradV2", "MaxPool3DGradGrad", "ResizeBilinearGrad", source=1)
-like("ResizeBicubicGrad", "Dilation2DBackpropFilter", source=1)
+like("ResizeBicubicGrad", "Dilation2DBackpropFilter", "ScaleAndTranslateGrad", source=1)
+like("CropAndResizeGradBoxes", source=2)
+of_shape("CropAndResizeGradImage", by=3)
+of_shape("FractionalAvgPoolGrad", by=0)
 of_shape("Conv2DBackpropFilter", "Conv3DBackpropFilterV2", by=1)
 of_shape("DepthwiseConv2dNativeBackpropFilter", by=1)
 
@@ -76,10 +80,11 @@ def _normalized(op: Op, index: int) -> Shape | None:
 
 @shapes(
     "ResizeBilinear", "ResizeNearestNeighbor", "ResizeBicubic", "ResizeArea",
-    "ResizeNearestNeighborGrad",
+    "ResizeNearestNeighborGrad", "ScaleAndTranslate", "ImageProjectiveTransformV2",
+    "ImageProjectiveTransformV3",
 )  # fmt: skip
 def _resized(op: Op, index: int) -> Shape | None:
-    given, size = op.dims(0), sizes(op, 1)
+    given, size = op.dims(0), sizes(op, 2 if op.type.startswith("ImageProjective") else 1)
     if given is None or size is None:
         return None
     return [given[0], *size, given[3]]
@@ -133,9 +138,41 @@ def _recurrent(op: Op, index: int) -> Shape | None:
     return _leading(op.dims(1), 2, rank_of(op, index))
 
 
+@shapes("CombinedNonMaxSuppression", "NearestNeighbors")
+def _first_axis(op: Op, index: int) -> Shape | None:
+    return _leading(op.dims(0), 1, rank_of(op, index))
+
+
+@shapes("BlockLSTMGrad", "BlockLSTMGradV2")
+def _recurrent_gradient(op: Op, index: int) -> Shape | None:
+    return op.dims(index + 1)  # Input 0 is the number of steps.
+
+
+@shapes("LSTMBlockCellGrad")
+def _lstm_cell_gradient(op: Op, index: int) -> Shape | None:
+    state = op.dims(1)
+    if index == 1:  # Of the four gates, side by side.
+        return None if state is None else [state[0], dims_lib.times(state[1], 4)]
+    return state if index == 0 else op.dims(index + 2)
+
+
+@shapes("GRUBlockCellGrad")
+def _gru_cell_gradient(op: Op, index: int) -> Shape | None:
+    state = op.dims(1)
+    if index == 3:  # Of two gates, side by side.
+        return None if state is None else [state[0], dims_lib.times(state[1], 2)]
+    return state if index else op.dims(0)
+
+
 @shapes("LSTMBlockCell", "GRUBlockCell")
 def _cell(op: Op, index: int) -> Shape | None:
     return _leading(op.dims(0), 1, rank_of(op, index))
+
+
+@shapes("BiasAddGrad")
+def _channels(op: Op, index: int) -> Shape | None:
+    given = op.dims(0)
+    return None if given is None else [given[channel(op, len(given))]]
 
 
 def _leading(given: Sequence[Dim] | None, count: int, rank: int | None) -> Shape | None:

@@ -13,7 +13,8 @@ like(
     "FFT", "FFT2D", "FFT3D", "IFFT", "IFFT2D", "IFFT3D", "QuantizeAndDequantizeV2",
     "QuantizeAndDequantizeV3", "QuantizeAndDequantizeV4",
 )  # fmt: skip
-like("InTopK", "InTopKV2", source=1)
+like("InTopK", "InTopKV2", "LowerBound", "UpperBound", "TridiagonalSolve", source=1)
+like("TridiagonalMatMul", source=3)
 
 
 @shapes("Sum", "Mean", "Max", "Min", "Prod", "All", "Any", "EuclideanNorm", "ReduceJoin")
@@ -114,12 +115,42 @@ def _ctc(op: Op, index: int) -> Shape | None:
     return given if index or given is None else given[1:2]
 
 
-@shapes("MatrixSolve", "MatrixTriangularSolve", "MatrixSolveLs")
+@shapes("MatrixSolve", "MatrixTriangularSolve", "MatrixSolveLs", "BandedTriangularSolve")
 def _solve(op: Op, index: int) -> Shape | None:
     a, b = op.dims(0), op.dims(1)
     if a is None or b is None:
         return None
     return [*broadcast_shapes([a[:-2], b[:-2]]), a[-1], b[-1]]
+
+
+@shapes("L2Loss")
+def _scalar(op: Op, index: int) -> Shape | None:
+    return []
+
+
+@shapes("Bincount", "DenseBincount", "HistogramFixedWidth")
+def _counts(op: Op, index: int) -> Shape | None:
+    """Counts all entries, `DenseBincount` those of each row of a matrix."""
+    given, many = op.dims(0), sizes(op, 2 if op.type.startswith("Histogram") else 1)
+    if given is None:
+        return None
+    rows = given[:1] if op.type == "DenseBincount" and len(given) == 2 else ()
+    return [*rows, None if many is None else many[0]]
+
+
+_OF_RANGE = ("FakeQuantWithMinMaxVarsGradient", "FakeQuantWithMinMaxVarsPerChannelGradient")
+
+
+@shapes(*_OF_RANGE, "QuantizeAndDequantizeV4Grad")
+def _of_quantized(op: Op, index: int) -> Shape | None:
+    """The gradients of entries, and of the least and the greatest one."""
+    return op.dims(index + 1 if index else 0)
+
+
+@shapes("UnravelIndex")
+def _unravelled(op: Op, index: int) -> Shape | None:
+    given, shape = op.dims(0), op.dims(1)
+    return None if given is None or shape is None else [shape[0], *given]
 
 
 @shapes("MatrixDeterminant", "LogMatrixDeterminant", "Qr", "Svd", "SelfAdjointEigV2", "Lu", "Eig")

@@ -9,7 +9,7 @@ import numpy as np
 from replicate.layouts.arguments import Result, results
 from replicate.layouts.dims import Dim
 from replicate.layouts.rule import Op
-from replicate.layouts.shapes_table import Shape, shapes, summands
+from replicate.layouts.shapes_table import Shape, like, shapes, summands
 from replicate.layouts.values_table import Values, array, values
 
 PARSERS = ("ParseExample", "ParseExampleV2", "ParseSequenceExample", "ParseSequenceExampleV2")
@@ -31,6 +31,15 @@ def _parsed(op: Op, index: int) -> Shape | None:
     if name.endswith(("dense_values", "dense_lengths")):
         return [given[0], *sizes[1:]]
     return sizes
+
+
+like("DecodeCSV")
+
+
+@shapes("DecodePaddedRaw")
+def _padded(op: Op, index: int) -> Shape | None:
+    given = op.dims(0)
+    return None if given is None else [*given, None]
 
 
 @summands("ParseExampleV2", "ParseSequenceExampleV2")

@@ -11,7 +11,7 @@ from replicate.layouts.rule import Op
 from replicate.layouts.shapes_table import Shape, like, of_shape, rank_of, shapes, sizes, summands
 
 like("TensorStridedSliceUpdate", "TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub")
-like("TensorScatterMax", "TensorScatterMin")
+like("TensorScatterMax", "TensorScatterMin", "ScatterNdNonAliasingAdd")
 of_shape("StridedSliceGrad", by=0)
 of_shape("ScatterNd", by=2)
 

@@ -13,7 +13,7 @@ from layouts import proof
 from layouts.operations import Operation
 from layouts.worlds import Known
 from replicate.compat import graph as graph_lib
-from replicate.layouts import symbol
+from replicate.layouts import rule, symbol
 from replicate.layouts.dims import ROWS, Dim, Monomial
 from replicate.layouts.shapes_table import function_of
 
@@ -29,6 +29,11 @@ FULLY = (
     "SparseSoftmaxCrossEntropyWithLogits", "StridedSlice", "StridedSliceGrad", "Sum", "Tile",
     "TopKV2", "Transpose", "Unpack", "UnsortedSegmentSum",
 )  # fmt: skip
+
+
+def test_every_type_with_a_rule_has_a_shape() -> None:
+    """Without it, the size of axis 0 is not known to be n: a loop with such a value runs once."""
+    assert [name for name in rule.rules() if function_of(name) is None] == []
 
 
 class Built:
