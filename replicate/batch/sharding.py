@@ -34,12 +34,14 @@ class Split(NamedTuple):
     """A leaf of features or labels that was split.
 
     Attributes:
+        path: Its path, for messages.
         leaf: The dense, sparse or ragged tensor.
         axis: Its axis of rows.
         per_row: The number of entries of each row on that axis, None if known only at run time.
         shards: Its N shards.
     """
 
+    path: str
     leaf: Any
     axis: int
     per_row: int | None
@@ -160,8 +162,10 @@ def shard(
         shards_of_features, shards_of_labels = ([part[key] for part in shards] for key in batch)
     per_row = [repeats.get(key) if isinstance(repeats.get(key), int) else None for key in keys]
     found = [
-        Split(leaf, axis, each, part)
-        for leaf, axis, each, part, split in zip(leaves, axes, per_row, checked, splitters)
+        Split(path, leaf, axis, each, part)
+        for path, leaf, axis, each, part, split in zip(
+            paths, leaves, axes, per_row, checked, splitters
+        )
         if split
     ]
     return Shards(

@@ -103,6 +103,8 @@ def build(
         why = placement.why and "since nothing in the model_fn updates variables"
         placement = placement._replace(replicates=False, why=why)
     split = _sources(shards)
+    if is_trained:
+        _warn_of_unknown_ranks(shards)
     partitioned = partition(
         [source for source, _ in split],
         [parts for _, parts in split],
@@ -147,15 +149,30 @@ def _say_what_differs(copied: Sequence[Any]) -> None:
         )
 
 
+def _warn_of_unknown_ranks(shards: Any) -> None:
+    """Logs which tensors of the batch towers cannot use, since their rank is not known."""
+    unknown = [one.path for one in shards.split if _lacks_rank(one.leaf)]
+    if unknown:
+        tf.logging.warning(
+            "replicate: the rank of %s is not known, so operations on it run once, for all rows. "
+            "Give it a shape in `input_fn`, such as `tensor.set_shape([None, 28, 28, 1])`.",
+            ", ".join(unknown),
+        )
+
+
+def _lacks_rank(leaf: Any) -> bool:
+    return isinstance(leaf, tf.Tensor) and leaf.shape.rank is None
+
+
 def _sources(shards: Any) -> list[tuple[Source, Sequence[Any]]]:
     """Returns the tensors of the batch that were split, each once, with their shards."""
     found: dict[Any, tuple[Source, Sequence[Any]]] = {}
-    for leaf, axis, each, parts in shards.split:
+    for _, leaf, axis, each, parts in shards.split:
         if isinstance(leaf, tf.SparseTensor):
             values, made = leaf.values, _sources_of_sparse(leaf, axis, each, parts)
         elif isinstance(leaf, tf.RaggedTensor):
             values, made = leaf.flat_values, _sources_of_ragged(leaf, each, parts)
-        elif isinstance(leaf, tf.Tensor) and leaf.shape.rank is not None:
+        elif isinstance(leaf, tf.Tensor) and not _lacks_rank(leaf):
             values, made = leaf, [(Source(leaf, axis, each), parts)]
         else:
             continue

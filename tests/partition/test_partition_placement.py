@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import tensorflow.compat.v1 as tf
 
+import contract
 import replicate
 from partition import harness
 from replicate.compat import graph as graph_lib
@@ -362,3 +363,21 @@ def test_slots_are_where_a_variable_is_that_has_no_device(placement):
             session.run(tf.global_variables_initializer())
             losses = [session.run([spec.loss, spec.train_op])[0] for _ in range(3)]
     assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_feature_of_unknown_rank_is_told(is_known, fresh_graph):
+    def model_fn(features, labels, mode):
+        image = tf.ensure_shape(features["image"], [None, 4])
+        loss = tf.reduce_mean(tf.layers.dense(image, 2) ** 2)
+        optimizer = tf.train.GradientDescentOptimizer(0.1)
+        train_op = optimizer.minimize(loss, tf.train.get_or_create_global_step())
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    shape = [None, 4] if is_known else None
+    features = {"image": tf.placeholder(tf.float32, shape), "x": tf.placeholder(tf.float32, [None])}
+    with harness.heard() as said:
+        contract.replicated(model_fn, 2)(features, None, "train")
+    told = [line for line in said if "the rank of features/image is not known" in line]
+    assert len(told) == (not is_known)
+    assert is_known or "such as `tensor.set_shape([None, 28, 28, 1])`" in told[0]
