@@ -13,8 +13,10 @@ from replicate.layouts import dims as dims_lib
 from replicate.layouts import loop_variables
 from replicate.layouts.facts import Facts
 from replicate.layouts.kinds import PASS_ON, SOURCES
-from replicate.layouts.layout import WHOLE, Demand, Layout, Partial, Shard, Share
+from replicate.layouts.layout import SIZE, WHOLE, Demand, Layout, Partial, Shard, Share
 from replicate.layouts.rule import rule_of
+
+KNOWN = ("Const", "Range")  # Types of operations in a loop whose values can be made outside.
 
 
 def find(
@@ -26,8 +28,8 @@ def find(
 ) -> Any:
     """Returns the operation in a loop where a tensor begins, None if none is found.
 
-    It is an `Enter`, a constant, or an operation that gets rows by its shape, from which only
-    operations that keep the wanted layout lead to the tensor.
+    It is an `Enter`, a constant or range, or an operation that gets rows by its shape, from which
+    only operations that keep the wanted layout lead to the tensor.
 
     Args:
         tensor: The tensor.
@@ -57,8 +59,9 @@ def find(
             pending.append(operation.inputs[0])  # For a variable: the value it begins with.
         elif operation.type == "IdentityN":
             pending.append(operation.inputs[tensor.value_index])
-        elif operation.type == "Const":
-            if _may_be(tensor, wanted, facts):
+        elif operation.type in KNOWN:
+            is_known = all(facts.value(given) is not None for given in operation.inputs)
+            if is_known and _may_be(tensor, wanted, facts):
                 return operation
         elif operation.type in SOURCES and _gives(operation, {}, wanted, facts):
             return operation  # For example zeros, of a shape that holds n.
@@ -76,7 +79,9 @@ def _leading(
     such as both factors of `s * tf.sigmoid(s)`. When one begins as wanted, the next pass finds it
     of the others.
     """
-    whole = {i: given for i, given in enumerate(operation.inputs) if layout_of(given) == WHOLE}
+    # Integers of a formula count as whole: a range that began as wanted would be rows.
+    inputs = enumerate(operation.inputs)
+    whole = {i: given for i, given in inputs if layout_of(given) in (SIZE, WHOLE)}
     alone = [given for i, given in whole.items() if _gives(operation, {i: wanted}, wanted, facts)]
     if alone or not isinstance(wanted, Shard):
         return alone

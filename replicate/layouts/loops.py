@@ -42,6 +42,7 @@ from replicate.layouts.rule import rule_of
 
 _PASS_ON = frozenset(["Exit", "Identity", "NextIteration"])
 _KEEP_GROWN = frozenset(["Enter", "Exit", "Merge", "NextIteration", "Switch"])
+_MEASURE = frozenset(["Rank", "Shape", "ShapeN", "Size"])
 # Stateful, but without effect on others if each tower runs them.
 _HARMLESS = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd", "VariableShape"])
 
@@ -155,17 +156,18 @@ class Loop:
         """Whether an operation returns integers of a formula, which can be computed outside."""
         # A formula cannot be waited for, has no shards, and is never dead.
         is_other = operation in self._waited_for or operation in self.begun
-        if is_other or branches.are_merged(operation) or all(one == WHOLE for one in layouts):
+        has_rows = any(isinstance(one, Shard) for one in layouts)
+        if is_other or (has_rows and operation.type not in _MEASURE) or set(layouts) == {WHOLE}:
             return False
-        return self._facts.are_formulas(operation)
+        return not branches.are_merged(operation) and self._facts.are_formulas(operation)
 
     def _strategy(self, operation: Any, layouts: Sequence[Layout]) -> Strategy | None:
         kind = operation.type
         if kind == "Enter":
             wanted = self.begun.get(operation, layouts[0])
             return Strategy((wanted,), (wanted,))
-        if kind == "Const" and operation in self.begun:
-            return Strategy((), (self.begun[operation],))
+        if kind in beginnings.KNOWN and operation in self.begun:
+            return Strategy((WHOLE,) * len(layouts), (self.begun[operation],))
         if kind == "Merge" and loop_variables.is_variable(operation):
             # The layout at the end of a round is not known yet: `_closes` compares it later.
             return Strategy((layouts[0],) * 2, (layouts[0], WHOLE))
@@ -217,8 +219,7 @@ class Loop:
             return False
         if operation in self.begun or operation.type in STARTS:
             return True
-        dims = self._facts.dims(operation.outputs[0])
-        return any(dims_lib.holds_rows(dim) for dim in dims or ())
+        return any(map(dims_lib.holds_rows, self._facts.dims(operation.outputs[0]) or ()))
 
     def _by_rule(self, operation: Any, layouts: Sequence[Layout], rule: Any) -> Strategy | None:
         op = self._facts.op_of(operation)

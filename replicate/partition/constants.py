@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Container, Dict, NamedTuple, Sequence, Tuple
+from typing import Any, Callable, Container, Dict, NamedTuple, Sequence, Tuple
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -97,12 +97,20 @@ class Constants:
             )
         return self._copied[key]
 
-    def outside(self, tensor: Any) -> Any:
-        """Returns a constant of a loop as a tensor outside of the loop."""
+    def outside(self, tensor: Any, size: Callable[[Any], Any]) -> Any:
+        """Returns a constant or range of a loop as a tensor outside of the loop.
+
+        Args:
+            tensor: The output of the `Const` or `Range`.
+            size: Function of a tensor that returns its integers, which follow from sizes.
+        """
         if tensor.op not in self._outside:
             with tf.control_dependencies(None), tf.device(self._place):
-                value = tf.make_ndarray(tensor.op.get_attr("value"))
-                self._outside[tensor.op] = tf.constant(value, tensor.dtype)
+                if tensor.op.type == "Range":
+                    made = tf.range(*map(size, tensor.op.inputs))
+                else:
+                    made = tf.constant(tf.make_ndarray(tensor.op.get_attr("value")), tensor.dtype)
+            self._outside[tensor.op] = made
         return self._outside[tensor.op]
 
 

@@ -67,7 +67,7 @@ class _Template(NamedTuple):
         resources: Resources that it takes, each with its demand. A copy is placed on the device of
             the resource.
         loops: The loops in which it takes its inputs.
-        part: The layout of a constant in a loop, if it is split or partial; else None.
+        part: The layout of a constant or range in a loop, if it is split or partial; else None.
         has_seed: Whether it draws random numbers, which differ among towers.
         is_framed: Whether `frames.change` has to change it.
         is_same: Whether the `NodeDef` is that of all copies. Most are, for example of activations.
@@ -193,8 +193,10 @@ def _template(
     del node.input[len(operation.inputs) :]  # Control inputs, of which the plan keeps some.
     node.input.extend(f"^{one.name}" for one in plan.waits.get(operation, ()) if one in copied)
     given, resources = [], []
+    part = _part(operation, plan)
+    inputs = () if part is not None else operation.inputs
     for index, (tensor, demand) in enumerate(
-        zip(operation.inputs, plan.layouts.strategies[operation].inputs)
+        zip(inputs, plan.layouts.strategies[operation].inputs)
     ):
         resource = _entered(tensor) if tensor.dtype == tf.resource else None
         if resource is not None and resource.op not in copied:
@@ -209,8 +211,6 @@ def _template(
         differs = points or isinstance(demand, (Own, Partial, Shard, Share))
         known = None if differs else constants.known(taken)
         given.append(_Given(index, taken, demand, points, known))
-    layout = plan.layouts.layout_of(operation.outputs[0]) if operation.type == "Const" else WHOLE
-    part = None if layout in (WHOLE, PER_TOWER) else layout
     has_seed, is_framed = "seed2" in node.attr, frames.concerns(node)
     # Each tower's call is changed before it is imported.
     calls = op_types.calls_functions(operation) or py_functions.is_kept_by_token(node)
@@ -225,6 +225,13 @@ def _template(
         is_framed=is_framed,
         is_same=not (given or resources or part or has_seed or is_framed or calls),
     )
+
+
+def _part(operation: Any, plan: Plan) -> Any:
+    """Returns the layout of a constant or range in a loop, if it is split or partial; else None."""
+    is_known = operation.type in ("Const", "Range") and graph_lib.in_while_loop(operation)
+    layout = plan.layouts.layout_of(operation.outputs[0]) if is_known else WHOLE
+    return None if layout in (WHOLE, PER_TOWER) else layout
 
 
 def _define(

@@ -71,12 +71,12 @@ def change(node: Any, tower: int, shared: Collection[str]) -> None:
 
 
 def pass_on(node: Any, given: str) -> None:
-    """Turns the node of a constant in a loop into an `Identity` of the tensor named `given`.
+    """Turns the node of a constant or range into an `Identity` of the tensor named `given`.
 
     Control inputs stay, so the value is there in the rounds in which the constant would be.
     """
-    dtype = node.attr["dtype"].type
-    waits = list(node.input)
+    dtype = node.attr["dtype" if node.op == "Const" else "Tidx"].type
+    waits = [name for name in node.input if name.startswith("^")]
     node.op = "Identity"
     node.attr.clear()
     node.attr["T"].type = dtype

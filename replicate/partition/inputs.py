@@ -201,8 +201,8 @@ class Inputs:
     def _whole(self, tensor: Any) -> Any:
         """Returns the whole value of a tensor, or a stand-in if it does not exist yet."""
         layout, key = self._layouts.layout_of(tensor), graph_lib.reference(tensor)
-        if tensor.op.type == "Const" and graph_lib.in_while_loop(tensor.op):
-            return self._constants.outside(tensor)
+        if tensor.op.type in ("Const", "Range") and graph_lib.in_while_loop(tensor.op):
+            return self._constants.outside(tensor, self.size)
         # Towers may compute a whole tensor, too, each the same, as in loops.
         in_towers = tensor.op in self._layouts.strategies
         if key in self._shards or (layout == WHOLE and not in_towers):

@@ -443,6 +443,23 @@ def picked_before(h, batch):
     return _error(made[1], batch)
 
 
+def numbered(h, batch):
+    """Rows are numbered in each round, in one branch of a condition, too."""
+    w = get_variable("w", [3, 3])
+
+    def body(i, a):
+        numbers = tf.range(tf.shape(a)[0])
+        factor = 1.0 + 0.1 * tf.cast(numbers % 2, F64)[:, None]
+        kept = tf.cond(
+            i > 1,
+            lambda: a,
+            lambda: tf.where(tf.range(tf.shape(h)[0]) < i + 1, a, tf.sin(a)),
+        )
+        return i + 1, tf.tanh((kept * factor) @ w)
+
+    return _error(tf.while_loop(lambda i, _: i < 3, body, (0, h))[1], batch)
+
+
 LOSSES = {
     loss.__name__: loss
     for loss in (
@@ -453,5 +470,6 @@ LOSSES = {
         *(means_of_rows, until_all_are_done, row_by_row, growing, noise_for_all),
         *(rows_of_a_map, rows_of_a_loop, one_row_for_all, sizes_of_inner_loops),
         *(fed_by_a_layer, lengths_of_entries, identities, last_of_lengths, picked_before),
+        *(numbered,),
     )
 }
