@@ -205,8 +205,8 @@ class Pass:
         return self._layouts.get(graph_lib.reference(tensor), WHOLE)
 
     def _layout_for_loop(self, tensor: Any) -> Layout:
-        """Returns the layout in which a tensor may enter a loop; ragged units are joined."""
-        layout = ragged.unless_ragged(self._layout_of(tensor))
+        """Returns the layout in which a tensor may enter a loop; other units are joined."""
+        layout = ragged.as_rows(self._facts, tensor, self._layout_of(tensor))
         return self._starts.row_shard_of(tensor) or WHOLE if layout == WHOLE else layout
 
     def _enter(self, operation: Any, strategy: Strategy) -> None:
@@ -289,7 +289,8 @@ class Pass:
 
     def _array_strategy(self, operation: Any, inputs: Sequence[Layout]) -> Strategy | None:
         """Returns how towers run an operation on an array in towers."""
-        seen = [WHOLE if layout == SIZE else ragged.unless_ragged(layout) for layout in inputs]
+        pairs = zip(operation.inputs, inputs)
+        seen = [WHOLE if one == SIZE else ragged.as_rows(self._facts, t, one) for t, one in pairs]
         strategy = self._arrays.strategy(operation, seen)
         if strategy is None or operation in self._kept:
             return None

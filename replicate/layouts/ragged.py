@@ -13,6 +13,7 @@ from typing import Any, Container, Sequence
 import tensorflow.compat.v1 as tf
 
 from replicate.compat import environment
+from replicate.layouts import dims as dims_lib
 from replicate.layouts.dims import ROWS, Monomial
 from replicate.layouts.facts import Facts
 from replicate.layouts.kinds import FILLS
@@ -59,6 +60,19 @@ def is_ragged(layout: Layout | Demand) -> bool:
 def unless_ragged(layout: Layout) -> Layout:
     """Returns a layout, `Whole` if it is ragged."""
     return WHOLE if is_ragged(layout) else layout
+
+
+def as_rows(facts: Facts, tensor: Any, layout: Layout) -> Layout:
+    """Returns a layout without another unit: blocks of rows are shared as rows, others are whole.
+
+    A tower then has as many entries for each of its rows, but these belong to other rows.
+    """
+    if not is_ragged(layout):
+        return layout
+    dims = facts.dims(tensor)
+    if dims is None or not isinstance(layout, Shard) or not isinstance(layout.unit, Blocks):
+        return WHOLE
+    return WHOLE if dims_lib.over(dims[layout.axis], facts.rows) is None else Shard(layout.axis)
 
 
 def strategy(

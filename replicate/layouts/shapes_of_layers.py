@@ -151,7 +151,7 @@ def _recurrent_gradient(op: Op, index: int) -> Shape | None:
 @shapes("LSTMBlockCellGrad")
 def _lstm_cell_gradient(op: Op, index: int) -> Shape | None:
     state = op.dims(1)
-    if index == 1:  # Of the four gates, side by side.
+    if index == 1:  # The four gates are side by side.
         return None if state is None else [state[0], dims_lib.times(state[1], 4)]
     return state if index == 0 else op.dims(index + 2)
 
@@ -159,7 +159,7 @@ def _lstm_cell_gradient(op: Op, index: int) -> Shape | None:
 @shapes("GRUBlockCellGrad")
 def _gru_cell_gradient(op: Op, index: int) -> Shape | None:
     state = op.dims(1)
-    if index == 3:  # Of two gates, side by side.
+    if index == 3:  # Two gates are side by side.
         return None if state is None else [state[0], dims_lib.times(state[1], 2)]
     return state if index else op.dims(0)
 

@@ -460,6 +460,16 @@ def numbered(h, batch):
     return _error(tf.while_loop(lambda i, _: i < 3, body, (0, h))[1], batch)
 
 
+def siamese(h, batch):
+    """One network reads two views of each row, which are concatenated."""
+    cell = tf.nn.rnn_cell.GRUCell(3, kernel_initializer=GLOROT())
+    views = tf.concat([batch.steps, batch.steps[:, ::-1] * 0.9], 0)
+    _, state = tf.nn.dynamic_rnn(cell, views, dtype=F64)
+    states = tf.while_loop(lambda i, _: i < 2, lambda i, a: (i + 1, tf.sin(a) + a), (0, state))[1]
+    one, other = tf.split(states, 2)
+    return _error(tf.reduce_sum(one * other * h, 1, keepdims=True), batch)
+
+
 LOSSES = {
     loss.__name__: loss
     for loss in (
@@ -470,6 +480,6 @@ LOSSES = {
         *(means_of_rows, until_all_are_done, row_by_row, growing, noise_for_all),
         *(rows_of_a_map, rows_of_a_loop, one_row_for_all, sizes_of_inner_loops),
         *(fed_by_a_layer, lengths_of_entries, identities, last_of_lengths, picked_before),
-        *(numbered,),
+        *(numbered, siamese),
     )
 }
