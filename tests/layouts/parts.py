@@ -7,7 +7,7 @@ from typing import Any, Callable, List, Sequence, Tuple
 import numpy as np
 
 from replicate.layouts import layout as layouts
-from replicate.layouts.layout import Layout, Partial, Shard
+from replicate.layouts.layout import Layout, Own, Partial, Shard
 
 Rows = Tuple[int, ...]
 Parts = List[np.ndarray]
@@ -54,9 +54,19 @@ def cut(value: np.ndarray, axis: int, rows: Rows) -> Parts:
     return np.split(value, places, axis)
 
 
-def share(value: np.ndarray, axis: int, rows: Rows) -> Parts:
+def own(value: np.ndarray, demand: Own, rows: Rows) -> Parts:
+    """Cuts indices up, and counts them from each tower's first row."""
+    made = []
+    for part, start in zip(cut(value, 0, rows), np.cumsum([0, *rows])):
+        column = np.arange(part.shape[-1]) == 0 if demand.is_matrix else 1
+        made.append((part - start * demand.each * column).astype(value.dtype))
+    return made
+
+
+def share(value: np.ndarray, axis: int | None, rows: Rows) -> Parts:
     """Gives each tower the integers with its share at `axis`; -1 stays."""
     made = []
+    axis = () if axis is None else axis
     for own in rows:
         part = np.array(value)
         if part[axis] != -1:

@@ -24,6 +24,7 @@ from replicate.layouts.layout import (
     WHOLE,
     Demand,
     Layout,
+    Own,
     Partial,
     PerTowerLayout,
     Shard,
@@ -292,6 +293,8 @@ class Trial:
             return parts.cut(value, demand.axis, rows)
         if isinstance(demand, Share):
             return parts.share(value, demand.axis, rows)
+        if isinstance(demand, Own):
+            return parts.own(value, demand, rows)
         if isinstance(demand, Partial):
             return parts.partial(self._draw, value, demand, rows)
         raise UncuttableError(f"nothing that is given is {demand}")
@@ -432,7 +435,7 @@ def _check(op: Op, strategy: Strategy) -> None:
         for tensor, layout in zip(tensors, layouts):
             if what == "output" and not isinstance(layout, (Shard, Partial, PerTowerLayout, Whole)):
                 raise ValueError(f"an output that is {layout}")
-            if not isinstance(layout, (Shard, Partial, PerTowerLayout, Whole, Share)):
+            if not isinstance(layout, (Own, Shard, Partial, PerTowerLayout, Whole, Share)):
                 raise ValueError(f"a demand that is {layout}")
             if isinstance(layout, Shard):
                 rank = tensor.shape.rank
@@ -446,6 +449,8 @@ def _can_be(op: Op, index: int, given: Layout, demand: Demand) -> bool:
     """Whether towers can have an input as it is demanded; as the inference decides it."""
     if isinstance(demand, Share):
         return given == WHOLE and _has_share(op, index, demand.axis)
+    if isinstance(demand, Own):
+        return _can_be(op, index, given, Shard(0))
     if isinstance(demand, Shard) and given != demand:
         shape = op.dims(index)
         if shape is None:
@@ -455,8 +460,10 @@ def _can_be(op: Op, index: int, given: Layout, demand: Demand) -> bool:
     return isinstance(demand, Whole) or given == demand
 
 
-def _has_share(op: Op, index: int, axis: int) -> bool:
+def _has_share(op: Op, index: int, axis: int | None) -> bool:
     integers = op.value(index)
+    if axis is None:  # A number of rows.
+        return integers is not None and dims_lib.over(integers.item(), op.rows) is not None
     if integers is None or integers.ndim != 1 or not 0 <= axis < len(integers):
         return False
     others = [entry for place, entry in enumerate(integers) if place != axis]
