@@ -352,7 +352,7 @@ def _shards(program: Program, built: _Built) -> tuple[Rows, list[list[Any]]]:
         leaves = {f"f{index}": source.tensor for index, source in enumerate(built.sources)}
         axes = {f"f{index}": source.axis for index, source in enumerate(built.sources)}
         made = sharding.shard(leaves, None, towers, need_row=True, batch_axis=axes)
-        by_leaf = {id(leaf): parts for leaf, _, _, parts in made.split}
+        by_leaf = {id(one.leaf): one.shards for one in made.split}
         parts = [list(by_leaf[id(source.tensor)]) for source in built.sources]
         return Rows(made.rows, made.total, made.starts, made.held), parts
     if setting.is_static:
