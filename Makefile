@@ -121,7 +121,8 @@ FIRST_MORE := \
     $(call in,reduction,reduction packing) \
     $(call in,optimizer,accumulation gradients same_graph scaled_training) \
     $(call in,layouts,registry) \
-    $(call in,partition,drafts exact_options fuzz large_heads order_of_reads towers_without_rows) \
+    $(call in,partition,drafts exact_options fuzz large_heads means order_of_reads \
+    towers_without_rows) \
     $(call in,reports,report tower_monitor) \
     $(call in,towers,failing_towers nothing_left \
     prefetching references replicas specs summaries towers variables)
