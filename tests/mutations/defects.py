@@ -226,10 +226,10 @@ DEFECTS = (
     ),
     # One device's graph in towers.
     Defect(
-        "each tower's mean counts alike, however many rows it has",
-        "partition/meetings.py",
-        "tf.constant(count / rows.total if rows.total else 1.0, value.dtype)",
-        "tf.constant(1.0 / len(devices), value.dtype)",
+        "means of towers are added up in place of sums",
+        "partition/means.py",
+        "tf.raw_ops.Sum(",
+        "tf.raw_ops.Mean(",
     ),
     Defect(
         "a tower without rows counts in sums",
