@@ -157,7 +157,7 @@ class Loop:
         # A formula cannot be waited for, has no shards, and is never dead.
         is_other = operation in self._waited_for or operation in self.begun
         has_rows = any(isinstance(one, Shard) for one in layouts)
-        if is_other or (has_rows and operation.type not in _MEASURE) or set(layouts) == {WHOLE}:
+        if is_other or (has_rows and operation.type not in _MEASURE) or set(layouts) <= {WHOLE}:
             return False
         return not branches.are_merged(operation) and self._facts.are_formulas(operation)
 

@@ -19,6 +19,7 @@ from replicate.layouts.layout import WHOLE, Layout, Own, Shard
 from replicate.layouts.row_numbers import (
     UNKNOWN,
     Entries,
+    casts_indices,
     follow,
     have_rows,
     is_at_most,
@@ -112,7 +113,8 @@ class _Proof:
         is_column = op.type == "Pack" or (op.type == "ConcatV2" and given[-1] == 1)
         if is_column and axis in (-1, last):
             return self.of(op.inputs[0])
-        is_same = op.type in ("Identity", "Cast", "Reshape") and given[-1] == dims[-1]
+        is_kept = op.type in ("Identity", "Reshape") or (op.type == "Cast" and casts_indices(op))
+        is_same = is_kept and given[-1] == dims[-1]
         return self.of_first_column(op.inputs[0]) if is_same else UNKNOWN
 
     def _of_value(self, tensor: Any) -> Entries:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Callable, NamedTuple, Optional
 
+import tensorflow.compat.v1 as tf
+
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import strides
 from replicate.layouts.dims import Dim, Monomial
@@ -53,7 +55,7 @@ def follow(op: Op, made: Any, find: Find) -> Entries:
 def uniform(number: Dim) -> Entries:
     """Returns entries that all are a number."""
     if isinstance(number, Monomial):
-        return Entries(is_natural=True, number=number)
+        return Entries(is_natural=number.coefficient > 0, number=number)
     return Entries(below=number + 1, is_natural=number >= 0, number=number)
 
 
@@ -66,6 +68,16 @@ def have_rows(op: Op, tensor: Any) -> bool:
 def is_at_most(size: Dim | None, other: Dim | None) -> bool:
     """Whether a size is known to be no larger than another one."""
     return size is not None and other is not None and dims_lib.is_at_most(size, other)
+
+
+def casts_indices(op: Op) -> bool:
+    """Whether a `Cast` is from a type of indices to another one."""
+    return all(one.dtype.base_dtype.name in _INDICES for one in (*op.inputs, *op.outputs))
+
+
+def _is_safe(given: Entries) -> bool:
+    """Whether numbers are bounded by sizes of axes, so that indices of these do not wrap around."""
+    return given.is_natural and (given.below is not None or given.number is not None)
 
 
 def _below(size: Dim) -> Entries:
@@ -83,7 +95,7 @@ def _follows(*types: str) -> Callable[[Follow], Follow]:
 @_follows("Range")
 def _range(op: Op, made: Any, find: Find) -> Entries | None:
     first, limit, step = (find(tensor).number for tensor in op.inputs)
-    if first != 0 or limit is None or step is None:
+    if first != 0 or limit is None or step is None or not is_at_most(1, step):
         return None
     many = dims_lib.over(limit, step)
     each = None if many is None else dims_lib.over(many, op.rows)
@@ -129,9 +141,10 @@ def _same(op: Op, made: Any, find: Find) -> Entries | None:
 @_follows("Cast")
 def _cast(op: Op, made: Any, find: Find) -> Entries | None:
     found = find(op.inputs[0])
-    # Other types may round numbers, or wrap around.
-    are_indices = all(one.dtype.base_dtype.name in _INDICES for one in (made, *op.inputs))
-    return found if are_indices or found.number in (0, 1) else None
+    if found.number in (0, 1):
+        return found
+    # Other types may round numbers, or wrap around, as int32 does, too, unless they are bounded.
+    return found if casts_indices(op) and (made.dtype == tf.int64 or _is_safe(found)) else None
 
 
 @_follows("Reshape", "Squeeze", "ExpandDims")
@@ -189,31 +202,30 @@ def _outer_product(op: Op, made: Any, find: Find) -> Entries | None:
 
 
 def _times(given: Entries, number: Dim, made: Any) -> Entries | None:
-    if made.dtype.name not in _INDICES or not dims_lib.is_at_most(1, number):
+    if made.dtype.name not in _INDICES or not _is_safe(given) or not is_at_most(1, number):
         return None
-    by, below, step, is_natural, all_are = given
     return Entries(
-        dims_lib.times(by, number),
-        None if below is None else dims_lib.times(below, number),
-        dims_lib.times(step, number),
-        is_natural,
-        None if all_are is None else dims_lib.times(all_are, number),
+        dims_lib.times(given.by, number),
+        None if given.below is None else dims_lib.times(given.below, number),
+        dims_lib.times(given.step, number),
+        True,
+        None if given.number is None else dims_lib.times(given.number, number),
     )
 
 
 @_follows("Add", "AddV2")
 def _sum(op: Op, made: Any, find: Find) -> Entries | None:
     a, b = _pair(op, made, find)
-    by, are_natural = dims_lib.added(a.by, b.by), a.is_natural and b.is_natural
-    if by is None or made.dtype.name not in _INDICES:
+    by = dims_lib.added(a.by, b.by)
+    if by is None or made.dtype.name not in _INDICES or not (_is_safe(a) and _is_safe(b)):
         return None
     for one, other in ((a, b), (b, a)):
         # Numbers below a step do not reach the next multiple.
-        if are_natural and is_at_most(other.below, one.step):
+        if is_at_most(other.below, one.step):
             divides = dims_lib.over(one.step, other.step) is not None
             return Entries(by, one.below, other.step if divides else 1, True)
     if isinstance(a.below, int) and isinstance(b.below, int):
-        return Entries(by, a.below + b.below - 1, is_natural=are_natural)
+        return Entries(by, a.below + b.below - 1, is_natural=True)
     return None
 
 

@@ -49,7 +49,7 @@ def sums(by_tower: Sequence[Any]) -> tuple[Any, ...]:
 
 def divided(total: Any, number: Any) -> Any:
     """Returns a sum divided by a number: a tensor or an integer."""
-    if isinstance(number, int) and number:
+    if isinstance(number, int) and number and not total.dtype.is_complex:
         # TensorFlow's optimizer turns other divisions by constants into products, which it rounds.
         return tf.math.divide_no_nan(total, tf.constant(number, total.dtype))
     return total / tf.cast(number, total.dtype)
@@ -72,8 +72,8 @@ def of_all(by_tower: Sequence[Any], rows: Rows, devices: Sequence[str]) -> Any:
         with tf.device(device):
             counted.append(_or_zero(value, count, rows))
     first, dtype = counted[0], counted[0].dtype
-    # The products may be too large for 16 bits.
-    wide = tf.float32 if dtype in (tf.float16, tf.bfloat16) else dtype
+    # The products may be too large for the type of the mean.
+    wide = tf.complex128 if dtype.is_complex else tf.float64
     each = tf.stack(counted, -1)
     weights = tf.cast(tf.stack([_or_one(count, rows) for count in rows.counts]), wide)
     total = tf.reduce_sum(tf.cast(each, wide) * weights, -1)

@@ -460,6 +460,17 @@ def numbered(h, batch):
     return _error(tf.while_loop(lambda i, _: i < 3, body, (0, h))[1], batch)
 
 
+def twice(h, batch):
+    """A loop that is trained within another one."""
+    w = get_variable("w", [3, 3])
+
+    def body(i, a):
+        made = tf.while_loop(lambda j, _: j < 2, lambda j, b: (j + 1, tf.tanh(b @ w)), (0, a))[1]
+        return i + 1, made
+
+    return _error(tf.sin(tf.while_loop(lambda i, _: i < 2, body, (0, h))[1]), batch)
+
+
 def siamese(h, batch):
     """One network reads two views of each row, which are concatenated."""
     cell = tf.nn.rnn_cell.GRUCell(3, kernel_initializer=GLOROT())
@@ -480,6 +491,6 @@ LOSSES = {
         *(means_of_rows, until_all_are_done, row_by_row, growing, noise_for_all),
         *(rows_of_a_map, rows_of_a_loop, one_row_for_all, sizes_of_inner_loops),
         *(fed_by_a_layer, lengths_of_entries, identities, last_of_lengths, picked_before),
-        *(numbered, siamese),
+        *(numbered, siamese, twice),
     )
 }

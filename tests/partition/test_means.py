@@ -42,8 +42,13 @@ def infinite(x):
     return tf.reduce_mean(tf.where_v2(x > 0.3, x * np.inf, tf.round(x)), 0)
 
 
+def nearly_too_large(x):
+    """The product with the number of rows cannot be held."""
+    return tf.reduce_sum(tf.reduce_mean(tf.abs(x) + 0.5, 0) * (LARGEST / 8))
+
+
 EXACT = (of_ones, of_whole_numbers, standardized, infinite)
-CLOSE = (of_a_constant, beside_constants, masked)
+CLOSE = (of_a_constant, beside_constants, masked, nearly_too_large)
 SHORT = "float16"  # Towers round their means to 11 bits.
 
 
@@ -85,6 +90,8 @@ def values(make, dtype, batch, num_towers, is_static):
 )
 @pytest.mark.parametrize("make", EXACT + CLOSE, ids=lambda make: make.__name__)
 def test_a_mean_is_that_of_one_device(make, dtype, rows, num_towers, is_static):
+    if make is nearly_too_large and dtype != "float32":
+        pytest.skip("its numbers are those of float32")
     batch = np.random.RandomState(1).uniform(-1, 1, [rows, 3]).astype(dtype)
     one, towers = values(make, dtype, batch, num_towers, is_static)
     if make in EXACT and (dtype != SHORT or make != of_whole_numbers):
