@@ -85,6 +85,7 @@ def values(make, dtype, batch, num_towers, is_static):
         ("float64", 13, 4),
         ("float32", 31, 3),
         ("float32", 14, 8),
+        ("float32", 12, 4),
         ("float16", 7, 3),
     ],
 )
