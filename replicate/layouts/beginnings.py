@@ -60,14 +60,21 @@ def find(
         elif operation.type == "IdentityN":
             pending.append(operation.inputs[tensor.value_index])
         elif operation.type in KNOWN:
-            is_known = all(facts.value(given) is not None for given in operation.inputs)
-            if is_known and _may_be(tensor, wanted, facts):
+            if _can_be_outside(operation, facts) and _may_be(tensor, wanted, facts):
                 return operation
         elif operation.type in SOURCES and _gives(operation, {}, wanted, facts):
             return operation  # For example zeros, of a shape that holds n.
         else:
             pending += reversed(_leading(operation, wanted, facts, layout_of))
     return None
+
+
+def _can_be_outside(operation: Any, facts: Facts) -> bool:
+    """Whether a constant or range is the same in all rounds, and known before the graph runs."""
+    given = [facts.value(tensor) for tensor in operation.inputs]
+    return all(
+        value is not None and not any(map(dims_lib.is_of_loop, value.flat)) for value in given
+    )
 
 
 def _leading(
