@@ -190,7 +190,11 @@ def loop(d: Draft) -> Made:
         "tf.tanh(a + tf.zeros(tf.shape(a), tf.float64) + tf.cast(i, tf.float64))",
         f"tf.tanh(a) * tf.reduce_max({x.name})",
         "tf.while_loop(lambda j, _: j < i, lambda j, b: (j + 1, tf.tanh(b)), [0, a])[1]",
+        *["tf.while_loop(lambda j, _: j < 2, lambda j, b: (j + 1, tf.tanh(b * w)), [0, a])[1]"] * 2,
+        "tf.tanh(a + tf.reshape(tf.cast(tf.range(tf.size(a)) % 2, tf.float64), tf.shape(a)))",
     )
+    if "* w)" in body:  # A weight of the inner loop.
+        body = body.replace("* w)", f"* {d.variable(1, 1).name}[0, 0])")
     text = (
         f"tf.while_loop(lambda i, a: i < {steps}, lambda i, a: (i + 1, {body}), "
         f"[tf.constant(0), {x.name}])[1]"

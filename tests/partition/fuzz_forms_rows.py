@@ -173,6 +173,11 @@ def gather_by_row(d: Draft) -> Made:
     if d.chance(0.5):
         return Made(f"tf.gather({x.name}, {k.name}, axis=1, batch_dims=1)", shape)
     ids = f"tf.cast(tf.range({d.size(x, 0)}), tf.int64)"
+    if d.chance(0.3) and x.rank == 2:  # By places in the flat tensor.
+        size, most = f"tf.shape({x.name})[1]", f"tf.argmax({x.name}, 1, output_type={k.name}.dtype)"
+        place = d.one_of(most, f"{k.name} % tf.cast({size}, {k.name}.dtype)")
+        flat = f"{ids} * tf.cast({size}, {k.name}.dtype) + {place}"
+        return Made(f"tf.gather(tf.reshape({x.name}, [-1]), {flat})", shape)
     return Made(f"tf.gather_nd({x.name}, tf.stack([{ids}, {k.name}], axis=1))", shape)
 
 

@@ -169,8 +169,8 @@ def test_the_report_of_towers(capsys, monkeypatch):
     report = replicate.tower_report()
     assert report.rows == (None, None, None)
     assert report.kinds["batch"].is_least and not report.kinds["weights"].is_least
-    # Two shards, and how many rows there are, by which the towers' means count.
-    assert "batch          6  at least 1.6e-05 MB" in str(report)
+    # Two shards, and how many rows there are, by which the sum of the towers is divided.
+    assert "batch          4  at least 8e-06 MB" in str(report)
 
 
 @pytest.mark.parametrize("is_own", [False, True])
