@@ -7,7 +7,7 @@ from replicate.layouts.dims import ROWS, Dim, Monomial, symbol
 from replicate.layouts.facts import Facts, Measure
 from replicate.layouts.found import Layouts, Source, sources_of_ragged, sources_of_sparse
 from replicate.layouts.inference import infer
-from replicate.layouts.kinds import RANDOM, differs, takes_moments
+from replicate.layouts.kinds import MADE_OUTSIDE, RANDOM, differs, takes_moments
 from replicate.layouts.layout import (
     MEAN,
     PER_TOWER,
@@ -33,6 +33,7 @@ from replicate.layouts.rule import pointing_rule_of, reason_of, rule_of
 from replicate.layouts.traffic import runs_once_to_send_less
 
 __all__ = [
+    "MADE_OUTSIDE",
     "MEAN",
     "MULTIPLIES",
     "PER_TOWER",

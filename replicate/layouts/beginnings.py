@@ -12,11 +12,9 @@ from replicate.compat import graph as graph_lib
 from replicate.layouts import dims as dims_lib
 from replicate.layouts import loop_variables
 from replicate.layouts.facts import Facts
-from replicate.layouts.kinds import PASS_ON, SOURCES
+from replicate.layouts.kinds import MADE_OUTSIDE, PASS_ON, SOURCES
 from replicate.layouts.layout import SIZE, WHOLE, Demand, Layout, Partial, Shard, Share
 from replicate.layouts.rule import rule_of
-
-KNOWN = ("Const", "Range")  # Types of operations in a loop whose values can be made outside.
 
 
 def find(
@@ -59,7 +57,7 @@ def find(
             pending.append(operation.inputs[0])  # For a variable: the value it begins with.
         elif operation.type == "IdentityN":
             pending.append(operation.inputs[tensor.value_index])
-        elif operation.type in KNOWN:
+        elif operation.type in MADE_OUTSIDE:
             if _can_be_outside(operation, facts) and _may_be(tensor, wanted, facts):
                 return operation
         elif operation.type in SOURCES and _gives(operation, {}, wanted, facts):

@@ -26,6 +26,9 @@ RANDOM = STARTS | frozenset(["Multinomial"])
 # They pass a value into loops and branches, within them, and out of them.
 PASS_ON = frozenset(["Enter", "Exit", "Identity", "Merge", "NextIteration", "Switch"])
 
+# Types of operations in a loop whose values can be made outside of it.
+MADE_OUTSIDE = ("Const", "Range")
+
 _MOMENTS = frozenset(f"FusedBatchNorm{version}" for version in ("", "V2", "V3"))
 _OF_MOMENTS = frozenset(f"FusedBatchNormGrad{version}" for version in ("", "V2", "V3"))
 

@@ -24,7 +24,7 @@ from replicate.layouts import dims as dims_lib
 from replicate.layouts.arrays import Arrays, array_of
 from replicate.layouts.demands import can_be
 from replicate.layouts.facts import Facts
-from replicate.layouts.kinds import SOURCES, STARTS
+from replicate.layouts.kinds import MADE_OUTSIDE, SOURCES, STARTS
 from replicate.layouts.layout import (
     PER_TOWER,
     SIZE,
@@ -166,7 +166,7 @@ class Loop:
         if kind == "Enter":
             wanted = self.begun.get(operation, layouts[0])
             return Strategy((wanted,), (wanted,))
-        if kind in beginnings.KNOWN and operation in self.begun:
+        if kind in MADE_OUTSIDE and operation in self.begun:
             return Strategy((WHOLE,) * len(layouts), (self.begun[operation],))
         if kind == "Merge" and loop_variables.is_variable(operation):
             # The layout at the end of a round is not known yet: `_closes` compares it later.

@@ -9,7 +9,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types, partitioning
-from replicate.layouts import Facts, Layouts
+from replicate.layouts import MADE_OUTSIDE, Facts, Layouts
 from replicate.partition.origins import Origins
 
 # Constants with more entries are sent across devices; so are results of operations on constants
@@ -112,6 +112,11 @@ class Constants:
                     made = tf.constant(tf.make_ndarray(tensor.op.get_attr("value")), tensor.dtype)
             self._outside[tensor.op] = made
         return self._outside[tensor.op]
+
+
+def is_made_outside(operation: Any) -> bool:
+    """Whether an operation in a loop is a constant or range, which can be made outside of it."""
+    return operation.type in MADE_OUTSIDE and graph_lib.in_while_loop(operation)
 
 
 def find(

@@ -12,7 +12,7 @@ from replicate.compat import op_types, partitioning, py_functions
 from replicate.compat.functions import Bodies, change_seed, function_bodies
 from replicate.layouts import PER_TOWER, WHOLE, Own, Partial, Shard, Share, adds_offset
 from replicate.partition import aliases, frames, rereads, rounds
-from replicate.partition.constants import Constants
+from replicate.partition.constants import Constants, is_made_outside
 from replicate.partition.inputs import Given, Inputs, TowerTensors
 from replicate.partition.nodes import Nodes
 from replicate.partition.placement import Placement
@@ -229,8 +229,8 @@ def _template(
 
 def _part(operation: Any, plan: Plan) -> Any:
     """Returns the layout of a constant or range in a loop, if it is split or partial; else None."""
-    is_known = operation.type in ("Const", "Range") and graph_lib.in_while_loop(operation)
-    layout = plan.layouts.layout_of(operation.outputs[0]) if is_known else WHOLE
+    is_outside = is_made_outside(operation)
+    layout = plan.layouts.layout_of(operation.outputs[0]) if is_outside else WHOLE
     return None if layout in (WHOLE, PER_TOWER) else layout
 
 

@@ -31,7 +31,7 @@ from replicate.layouts import (
 )
 from replicate.partition import rows as rows_lib
 from replicate.partition import splits
-from replicate.partition.constants import Constant, Constants
+from replicate.partition.constants import Constant, Constants, is_made_outside
 from replicate.partition.parts import Parts
 from replicate.partition.placement import Instead, Placement
 from replicate.partition.rows import Formulas, Rows
@@ -201,7 +201,7 @@ class Inputs:
     def _whole(self, tensor: Any) -> Any:
         """Returns the whole value of a tensor, or a stand-in if it does not exist yet."""
         layout, key = self._layouts.layout_of(tensor), graph_lib.reference(tensor)
-        if tensor.op.type in ("Const", "Range") and graph_lib.in_while_loop(tensor.op):
+        if is_made_outside(tensor.op):
             return self._constants.outside(tensor, self.size)
         # Towers may compute a whole tensor, too, each the same, as in loops.
         in_towers = tensor.op in self._layouts.strategies

@@ -27,8 +27,9 @@ def gather(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if axes is None:
         return None
     axis, batch = axes
-    own = own_rows.demand(op, layouts, 1, [0], own_rows.size_of_rows(op, 0))
-    if own is not None and axis == batch == 0:
+    size = own_rows.size_of_rows(op, 0) if axis == batch == 0 else None
+    own = own_rows.demand(op, layouts, 1, [0], size)
+    if own is not None:
         return Strategy((Shard(0), own, *[WHOLE] * len(rest)), (Shard(0),))
     others, of_indices = (WHOLE,) * len(rest), op.rank(1)
     # On a batch axis, each row has parameters and indices of its own.
