@@ -59,8 +59,9 @@ def infer(
     at = 0
     while at < len(steps):
         before, _ = saved[-1]
-        # Most of what is learnt late concerns a loop, so the state before each loop is saved.
-        if at - before >= (1 if steps[at].is_loop else between):
+        # Most of what is learnt late concerns a loop, so the states around each loop are saved.
+        is_beside_loop = steps[at].is_loop or (at > 0 and steps[at - 1].is_loop)
+        if at - before >= (1 if is_beside_loop else between):
             saved.append((at, one_pass.copy()))
         one_pass.run(steps[at])
         at += 1

@@ -10,6 +10,7 @@ from replicate.compat import op_types
 from replicate.graphs import INLINED, call_of
 from replicate.layouts import (
     Layouts,
+    Monomial,
     Shard,
     is_shard,
     pointing_rule_of,
@@ -97,9 +98,18 @@ def _cause(operation: Any, loop: Any, cost: float, layouts: Layouts) -> RunsOnce
         why = "it picks or adds up rows by indices, and less crosses between devices so"
         bound = "bound each row's own places, as by `tf.clip_by_value(places, 0, size - 1)`"
         return RunsOnce(called, cost, why, bound)
+    if operation.type == "Reshape" and _has_rows_of_unknown_size(operation.inputs[0], layouts):
+        known = "let `input_fn` give rows their shape, as by `tensor.set_shape([None, 784])`"
+        return RunsOnce(called, cost, "the graph does not know the size of a row", known)
     is_call = op_types.calls_functions(operation)
     why = "its function has effects, or cannot be inlined" if is_call else _why(operation.type)
     return RunsOnce(called, cost, why, _advice(operation.type))
+
+
+def _has_rows_of_unknown_size(tensor: Any, layouts: Layouts) -> bool:
+    found, layout = layouts.facts.dims(tensor), layouts.layout_of(tensor)
+    is_of_rows = isinstance(layout, Shard) and not layout.axis
+    return is_of_rows and any(isinstance(size, Monomial) for size in (found or ())[1:])
 
 
 def _why(kind: str) -> str:

@@ -137,7 +137,10 @@ def copy(
         graph_lib.reference(tensor): tuple(values) for tensor, *values in zip(wanted, *made)
     }
     copies = Copies(tuple(scopes), by_tower)
-    rounds.insert_reductions(plan.copied, plan.layouts, copies.copies_of, placement.devices)
+    if shared:
+        rounds.insert_reductions(
+            plan.copied, plan.layouts, shared, copies.copies_of, placement.devices
+        )
     # Waits for other copies are part of the nodes; those for operations that run once are not.
     waits = [
         (one, [before for before in plan.waits.get(one, ()) if before not in copied])

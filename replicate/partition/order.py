@@ -106,6 +106,19 @@ def waits_for_later(operations: Sequence[Any], control_inputs: Mapping[Any, Sequ
     )
 
 
+def taking_later(
+    operations: Sequence[Any], control_inputs: Mapping[Any, Sequence[Any]]
+) -> list[Any]:
+    """Returns operations that take an output of a later one, or of themselves, or wait for one."""
+    there, done, found = set(operations), set(), []
+    for one in operations:
+        before = [*(tensor.op for tensor in one.inputs), *control_inputs.get(one, ())]
+        if any(other in there and other not in done for other in before):
+            found.append(one)
+        done.add(one)
+    return found
+
+
 def of_the_input(
     operations: Sequence[Any], control_inputs: Mapping[Any, Sequence[Any]]
 ) -> tuple[list[Any], list[Any]]:

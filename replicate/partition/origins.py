@@ -92,16 +92,14 @@ class Origins:
 
     def _find(self, operations: Sequence[Any], is_loop: bool) -> None:
         """Finds the origins of operations outside of loops, or of all those of a loop."""
-        # An edge back to the beginning of a loop comes from an operation after it, so passes over a
-        # loop are repeated until nothing changes.
-        changed = True
-        while changed:
-            changed = False
+        # An edge back to the beginning of a loop comes from an operation after it. Only what takes
+        # such an edge may be out of date after a pass.
+        late = order.taking_later(operations, self.all_control_inputs) if is_loop else ()
+        is_done = False
+        while not is_done:
             for operation in operations:
-                origin = self._origin(operation)
-                if origin != self._found.get(operation):
-                    self._found[operation] = origin
-                    changed = is_loop
+                self._found[operation] = self._origin(operation)
+            is_done = all(self._origin(one) == self._found[one] for one in late)
 
     def origin_of(self, operation: Any) -> Origin:
         """Returns the `Origin` of an operation, an empty one if the operation was not given."""

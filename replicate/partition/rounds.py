@@ -6,7 +6,7 @@ round.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Iterable, Sequence
+from typing import Any, Callable, Container, Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -56,6 +56,7 @@ def shared_frames(copied: Iterable[Any], layouts: Layouts) -> frozenset[str]:
 def insert_reductions(
     copied: Sequence[Any],
     layouts: Layouts,
+    together: Container[str],
     copies_of: Callable[[Any], Sequence[Any]],
     places: Sequence[str],
 ) -> None:
@@ -64,12 +65,10 @@ def insert_reductions(
     Args:
         copied: The operations that towers run.
         layouts: The `Layouts`.
+        together: The frames of loops that towers run together; see `shared_frames`.
         copies_of: Function of an operation that returns the towers' copies.
         places: Device strings of the towers.
     """
-    together = shared_frames(copied, layouts)
-    if not together:
-        return
     made: dict[Any, Any] = {}
     for operation in copied:
         if operation.type in graph_lib.ENTER or not graph_lib.in_while_loop(operation):

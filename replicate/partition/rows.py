@@ -196,6 +196,8 @@ class Formulas:
                 made.append(self._size(entry, dtype))
         if all(isinstance(entry, int) for entry in made):
             return tf.constant(np.reshape(made, shape), dtype)
+        if not shape:
+            return made[0]
         return tf.reshape(tf.stack(made), shape) if len(shape) != 1 else tf.stack(made)
 
     def _times(self, each: Dim, rows: Count, dtype: Any) -> Any:

@@ -77,3 +77,24 @@ def test_a_value_that_may_be_one_row_for_all_does_not_become_rows(size):
         (enter,) = [one for one in operations if one.type == "Enter" and one.inputs[0] is row]
         assert layouts.layout_of(enter.outputs[0]) == (Shard(0) if size == 6 else WHOLE)
         assert layouts.layout_of(made[2]) == (SUM if size == 6 else WHOLE)
+
+
+def test_a_loop_is_not_inferred_again_for_one_behind_it():
+    inferred = []
+
+    def counted(self, real=Loop.infer):
+        inferred.append(graph_lib.outermost_loop(self._operations[0])[0])
+        return real(self)
+
+    with tf.Graph().as_default(), bodies.control_flow(1):
+        x = tf.placeholder(tf.float64, [6, 4, 3])
+        for _ in range(3):
+            by_time = tf.map_fn(tf.sin, tf.transpose(x, [1, 0, 2]))
+            x = tf.transpose(by_time, [1, 0, 2])
+        operations = in_order(tf.get_default_graph().get_operations())
+        source = Source(operations[0].outputs[0], 0)
+        with mock.patch.object(Loop, "infer", counted):
+            found = infer(operations, [source], 6)
+        assert found.layout_of(x) == Shard(0)
+    # Each loop's arrays turn out to be in towers before it, but after the loops before.
+    assert len(inferred) == len(set(inferred)) == 3

@@ -12,8 +12,16 @@ pytestmark = pytest.mark.filterwarnings("ignore:`tf.layers:UserWarning")
 
 
 def input_fn():
+    return rows().batch(ROWS, drop_remainder=False)
+
+
+def input_fn_of_unknown_size():
+    return rows().map(lambda row: tf.placeholder_with_default(row, [None])).batch(ROWS)
+
+
+def rows():
     rows = np.random.RandomState(0).normal(size=[ROWS, WIDTH]).astype(np.float32)
-    return tf.data.Dataset.from_tensor_slices(rows).batch(ROWS, drop_remainder=False)
+    return tf.data.Dataset.from_tensor_slices(rows)
 
 
 def product(x, name):
@@ -32,8 +40,8 @@ def model_of(body):
     return model_fn
 
 
-def planned(body):
-    return plan.make_plan(model_of(body), input_fn, devices=DEVICES)
+def planned(body, given=input_fn):
+    return plan.make_plan(model_of(body), given, devices=DEVICES)
 
 
 def row_by_row(x):
@@ -152,6 +160,14 @@ def test_rows_that_indices_pick_are_told():
     assert "tf.clip_by_value(places, 0, size - 1)" in made.coverage.joined[0].advice
     bounded = planned(lambda x: taken_by_places(x, lambda one: tf.clip_by_value(one, 0, WIDTH - 1)))
     assert not bounded.as_dict()["once"]
+
+
+def test_rows_of_unknown_size_are_told():
+    told = planned(filtered, input_fn_of_unknown_size).as_dict()
+    (first,) = [one for one in told["once"] if one["type"] == "Reshape"]
+    assert first["why"] == "the graph does not know the size of a row"
+    assert "`tensor.set_shape([None, 784])`" in first["advice"]
+    assert planned(filtered).as_dict()["share"] == 1.0
 
 
 @pytest.mark.parametrize("body", [row_by_row, centred_in_each_round])
