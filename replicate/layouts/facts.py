@@ -68,11 +68,15 @@ class Facts:
     def copy(self) -> Facts:
         """Returns independent `Facts` with the same knowledge."""
         other = Facts(self.rows, self._varying, self._towers)
-        other.symbols, other.ragged = dict(self.symbols), set(self.ragged)
-        other.sums = dict(self.sums)
-        other._dims, other._values = dict(self._dims), dict(self._values)
-        other._counted = dict(self._counted)
+        other.reset(self)
         return other
+
+    def reset(self, before: Facts) -> None:
+        """Forgets what was recorded or found since `before`, an earlier copy."""
+        self.symbols, self.ragged = dict(before.symbols), set(before.ragged)
+        self.sums = dict(before.sums)
+        self._dims, self._values = dict(before._dims), dict(before._values)
+        self._counted = dict(before._counted)
 
     def op_of(self, operation: Any, unit: Unit = dims_lib.ROWS) -> Op:
         """Returns an operation as rules see it, with `unit` in place of rows."""

@@ -77,6 +77,7 @@ class Loop:
         self._facts = facts
         self._arrays = arrays
         self.begun = dict(begun)
+        self._is_assumed = bool(begun)
         self.refused: Any = None
         self._again = False
         self._layouts: dict[Any, Layout] = {}
@@ -84,30 +85,28 @@ class Loop:
 
     def infer(self) -> tuple[dict[Any, Strategy], dict[Any, Layout]] | None:
         """Returns strategies, and layouts by reference of tensors; None if the loop is whole."""
-        is_assumed = bool(self.begun)
-        found = self._infer()
-        if found is None and is_assumed:
+        before = self._facts.copy()
+        found = self._infer(before)
+        if found is None and self._is_assumed:
             self.begun = {}
-            found = self._infer()
+            found = self._infer(before)
+        if found is None:
+            self._facts.reset(before)
         return found
 
-    def _infer(self) -> tuple[dict[Any, Strategy], dict[Any, Layout]] | None:
+    def _infer(self, before: Facts) -> tuple[dict[Any, Strategy], dict[Any, Layout]] | None:
         # Each pass that is repeated adds to `begun`, and nothing is removed: so this ends.
         while True:
             self._again, self.refused = False, None
             self._layouts = {}
+            # The sizes of a pass in vain may be wrong: it may have taken other values for rows.
+            self._facts.reset(before)
             strategies = self._pass()
             if not self._again:
-                return self._found(strategies)
-
-    def _found(
-        self, strategies: dict[Any, Strategy] | None
-    ) -> tuple[dict[Any, Strategy], dict[Any, Layout]] | None:
-        """Returns the result, None if all towers would compute all of the loop."""
-        made = self._layouts.values()
-        if strategies is None or not any(isinstance(one, (Partial, Shard)) for one in made):
-            return None
-        return strategies, self._layouts
+                # Without rows, all towers would compute all of the loop.
+                made = self._layouts.values()
+                has_rows = any(isinstance(one, (Partial, Shard)) for one in made)
+                return (strategies, self._layouts) if strategies and has_rows else None
 
     def _pass(self) -> dict[Any, Strategy] | None:
         strategies: dict[Any, Strategy] = {}

@@ -231,6 +231,20 @@ def kept_in_a_loop(d: Draft) -> Made:
     return Made(f"tf.transpose({text}, [1, 0, 2])", x.shape)
 
 
+@form(0.4)
+def listed_in_a_loop(d: Draft) -> Made:
+    """Changes a list of rows in each round, and tells how many are left."""
+    x = d.pick(rank=2)
+    zero = f"tf.cast(0. * tf.reduce_sum(tf.gather({x.name}, a)), tf.int32)"
+    text = d.one_of(f"tf.concat([a, a[:1] + {zero}], 0)", f"a[1:] + {zero}", f"a[::2] + {zero}")
+    shapes = "[tf.TensorShape([]), tf.TensorShape([None])]"
+    listed = (
+        f"tf.while_loop(lambda i, a: i < 2, lambda i, a: (i + 1, {text}), "
+        f"[0, tf.range(tf.shape({x.name})[0])], {shapes})[1]"
+    )
+    return Made(f"tf.reduce_mean({x.name}) * tf.cast(tf.size({listed}), tf.float64)", ())
+
+
 @form(0.6)
 def mapped(d: Draft) -> Made:
     x = d.pick(least=1)

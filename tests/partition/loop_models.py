@@ -299,6 +299,31 @@ def growing(h, batch):
     return tf.reduce_mean((made - places) ** 2)
 
 
+def _chosen(h, choose):
+    """Twice, the lowest of listed rows is chosen, and the list of their numbers is changed."""
+
+    def body(i, listed):
+        lowest = tf.argmin(tf.reduce_sum(tf.gather(h, listed), 1), output_type=tf.int32)
+        return i + 1, choose(listed, lowest)
+
+    shapes = tf.TensorShape([]), tf.TensorShape([None])
+    begin = 0, tf.range(tf.shape(h)[0])
+    goes_on = lambda i, listed: tf.logical_and(i < 2, tf.size(listed) > 1)  # noqa: E731
+    listed = tf.while_loop(goes_on, body, begin, shapes, back_prop=False)[1]
+    made = tf.ones([tf.shape(listed)[0]], F64) * get_variable("w", [1])
+    return tf.reduce_mean(tf.gather(h, listed) ** 2) + 0.1 * tf.reduce_sum(made)
+
+
+@whole("it lists more rows in each round")
+def repeating_the_lowest(h, batch):
+    return _chosen(h, lambda listed, at: tf.concat([listed, listed[at : at + 1]], 0))
+
+
+@whole("it lists fewer rows in each round")
+def dropping_the_lowest(h, batch):
+    return _chosen(h, lambda listed, at: tf.concat([listed[:at], listed[at + 1 :]], 0))
+
+
 @whole("random numbers are drawn that no row has for itself")
 def noise_for_all(h, batch):
     return _error(_noisy(h), batch)
@@ -489,6 +514,7 @@ LOSSES = {
         *(raw_of_lengths, until_each_is_done, until_one_is_done, averaged, averaged_in_memory),
         *(decoding, looked_up),
         *(means_of_rows, until_all_are_done, row_by_row, growing, noise_for_all),
+        *(repeating_the_lowest, dropping_the_lowest),
         *(rows_of_a_map, rows_of_a_loop, one_row_for_all, sizes_of_inner_loops),
         *(fed_by_a_layer, lengths_of_entries, identities, last_of_lengths, picked_before),
         *(numbered, siamese, twice),
