@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 from replicate.graphs import ancestors
 from replicate.layouts import Source, infer
-from replicate.partition import coverage, moments, outside, plans, replicas, weights
+from replicate.partition import coverage, fetching, moments, outside, plans, replicas, weights
 from replicate.partition.lower import lower
 from replicate.partition.order import in_order
 from replicate.partition.placement import Placement
@@ -90,7 +90,8 @@ def partition(
         found = now(asked)
         return partitioned.whole(found) if isinstance(found, tf.Tensor) else found
 
-    return partitioned._replace(whole=whole, coverage=measured)
+    hooks = (fetching.give_joined(now, partitioned.joined), *partitioned.hooks)
+    return partitioned._replace(whole=whole, hooks=hooks, coverage=measured)
 
 
 def carry_out(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Sequence
 
 from replicate.compat import graph as graph_lib
-from replicate.layouts import PER_TOWER, Layouts, array_of, differs, is_shard
+from replicate.layouts import PER_TOWER, Layouts, Partial, array_of, differs, is_shard
 from replicate.partition.needs import Needs
 from replicate.partition.origins import Origins
 
@@ -52,18 +52,16 @@ def _is_another(operation: Any, origins: Origins) -> bool:
     return differs(operation) or origins.reads(operation)
 
 
-def _shards(operation: Any, needs: Needs, layouts: Layouts) -> Iterator[Any]:
-    if operation in needs.copied:
-        yield from _sharded(operation, layouts)
-
-
 def _sharded(operation: Any, layouts: Layouts) -> Iterator[Any]:
     return (tensor for tensor in operation.outputs if is_shard(layouts.layout_of(tensor)))
 
 
 def _met(operation: Any, needs: Needs, layouts: Layouts, is_another: bool) -> Iterator[Any]:
     if is_another and operation in needs.copied:
-        yield from _shards(operation, needs, layouts)
+        for tensor in operation.outputs:
+            layout = layouts.layout_of(tensor)
+            if is_shard(layout) or isinstance(layout, Partial):
+                yield tensor
         return
     # Losses and metrics that are fetched are mostly not used any further, or scalars.
     is_last = operation not in needs.copied and not any(t.consumers() for t in operation.outputs)

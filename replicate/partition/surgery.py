@@ -7,7 +7,7 @@ name: only then do they compute the whole batch's value.
 
 from __future__ import annotations
 
-from typing import Any, Callable, Container, NamedTuple, Sequence
+from typing import Any, Callable, Container, Mapping, NamedTuple, Sequence
 
 import tensorflow.compat.v1 as tf
 
@@ -31,6 +31,8 @@ class Partitioned(NamedTuple):
     Attributes:
         plan: The `Plan`.
         whole: Function of a tensor of one device's graph that returns its whole value.
+        joined: By reference of a tensor that towers compute and that is needed whole: its whole
+            value.
         by_tower: By reference of a tensor of the batch, or of one that is needed outside of the
             copies: the N towers' tensors.
         packs: The packs in which several tensors were reduced together.
@@ -40,6 +42,7 @@ class Partitioned(NamedTuple):
 
     plan: Plan
     whole: Callable[[Any], Any]
+    joined: Mapping[Any, Any]
     by_tower: TowerTensors
     packs: Sequence[meetings.Pack]
     hooks: tuple[Any, ...] = ()
@@ -92,7 +95,7 @@ def perform(
 
     _reconnect(plan, copies, whole, joined)
     plans.keep(graph, plan)
-    return Partitioned(plan, whole, {**by_source, **copies.by_tower}, packs)
+    return Partitioned(plan, whole, joined, {**by_source, **copies.by_tower}, packs)
 
 
 def _join_all(
