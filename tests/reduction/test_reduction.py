@@ -355,7 +355,7 @@ def test_nccl_reduces_a_pack_on_all_gpus(monkeypatch, fresh_graph):
     assert len({op.get_attr("shared_name") for op in reduced}) == 1
     running = transfers.ancestors([spec.train_op])
     assert set(reduced) <= running  # Each waits for all.
-    assert [type(hook).__name__ for hook in spec.training_hooks] == ["CheckHook"]
+    assert "CheckHook" in [type(hook).__name__ for hook in spec.training_hooks]
 
 
 @pytest.mark.parametrize("is_right", [True, False])
