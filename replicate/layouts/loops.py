@@ -77,7 +77,6 @@ class Loop:
         self._facts = facts
         self._arrays = arrays
         self.begun = dict(begun)
-        self._is_assumed = bool(begun)
         self.refused: Any = None
         self._again = False
         self._layouts: dict[Any, Layout] = {}
@@ -85,9 +84,9 @@ class Loop:
 
     def infer(self) -> tuple[dict[Any, Strategy], dict[Any, Layout]] | None:
         """Returns strategies, and layouts by reference of tensors; None if the loop is whole."""
-        before = self._facts.copy()
+        before, is_assumed = self._facts.copy(), bool(self.begun)
         found = self._infer(before)
-        if found is None and self._is_assumed:
+        if found is None and is_assumed:
             self.begun = {}
             found = self._infer(before)
         if found is None:
