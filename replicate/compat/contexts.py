@@ -21,9 +21,24 @@ def loop(outer: Any, frame: str, rounds: int) -> Any:
         rounds: The number of rounds that may run at once.
     """
     with _inside(outer):
-        made = control_flow_ops.WhileContext(parallel_iterations=rounds, back_prop=False)
+        made = _Loop(parallel_iterations=rounds)
     made._name = frame
     return made
+
+
+class _Loop(control_flow_ops.WhileContext):
+    """The context of a loop that was imported, through which TensorFlow cannot take gradients.
+
+    A gradient counts and stores rounds in the loop itself, whose variables TensorFlow knows only if
+    it has built the loop. Without an error, the gradient would lack the part that goes through it.
+    """
+
+    def AddForwardLoopCounter(self, outer_grad_state: Any) -> Any:  # noqa: N802
+        """Called by TensorFlow when it begins to take a gradient through the loop."""
+        raise ValueError(
+            f"replicate: a gradient through the loop '{self.name}' is taken outside of the "
+            "`model_fn`, but the loop was changed for towers. Take it inside of the `model_fn`."
+        )
 
 
 def branch(outer: Any, predicate: Any, pivot: Any, index: int) -> Any:

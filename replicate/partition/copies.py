@@ -137,6 +137,7 @@ def copy(
         graph_lib.reference(tensor): tuple(values) for tensor, *values in zip(wanted, *made)
     }
     copies = Copies(tuple(scopes), by_tower)
+    frames.refuse_gradients(needed, copies.copies_of)
     if shared:
         rounds.insert_reductions(
             plan.copied, plan.layouts, shared, copies.copies_of, placement.devices

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Collection, Sequence
+from typing import Any, Callable, Collection, Iterable, Sequence
 
 import tensorflow.compat.v1 as tf
 
+from replicate.compat import contexts
 from replicate.compat import graph as graph_lib
 from replicate.compat.node_defs import node_of
 
@@ -82,3 +83,19 @@ def pass_on(node: Any, given: str) -> None:
     node.attr["T"].type = dtype
     del node.input[:]
     node.input.extend([given, *waits])
+
+
+def refuse_gradients(operations: Iterable[Any], copies_of: Callable[[Any], Sequence[Any]]) -> None:
+    """Lets gradients through the towers' loops fail, from now on.
+
+    Args:
+        operations: The operations that towers run.
+        copies_of: Function of an operation that returns those that towers run in place of it.
+    """
+    for operation in operations:
+        if operation.type not in graph_lib.EXIT:
+            continue
+        frame, rounds = graph_lib.loops_of(operation)[-1]
+        for copy in copies_of(operation):
+            if copy is not operation:
+                contexts.put(copy, contexts.loop(None, frame, rounds))
