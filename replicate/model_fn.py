@@ -182,8 +182,6 @@ def replicate_model_fn(
         with uncollected():
             with added_up, cluster.building(), sums:
                 spec = build(given, arguments, cluster)
-            if given.get("mode") == estimator.ModeKeys.TRAIN and not on_tpus:
-                step_reads.order([spec.train_op, spec.loss], read_step_first)
         estimator.start_as(model_fn, given.get("config"))
         return recovery.prepare(spec, given.get("mode"), given.get("config"))
 
@@ -203,7 +201,10 @@ def replicate_model_fn(
             tower_devices = call_devices.with_rows(tower_devices, *batch, training)
         alone = not training if on_tpus else len(tower_devices) == 1
         if alone or surroundings.is_for_export(given["features"], mode):
-            return _call_alone(model_fn, arguments, tower_devices)
+            spec = _call_alone(model_fn, arguments, tower_devices)
+            if training and not on_tpus:
+                step_reads.order([spec.train_op, spec.loss], read_step_first)
+            return spec
 
         since = graph_lib.last_id(tf.get_default_graph())
         if on_tpus:
@@ -261,6 +262,7 @@ def replicate_model_fn(
         spec = prefetched.merge(spec) if prefetched else spec
         initialise(spec.scaffold)
         if training:
+            step_reads.order([spec.train_op, spec.loss], read_step_first)
             partition.read_before_written([spec.train_op, spec.loss])
             report.publish(placed, shards, loss_reduction if per_tower else None, spec, coverage)
             report.tell_of_session(tower_devices, getattr(config, "session_config", None))
