@@ -179,9 +179,8 @@ def replicate_model_fn(
         )
         # The loss of a whole batch is the model's, whatever `loss_reduction` is.
         added_up = loss_sums.losses_added_up(summed and (per_tower or on_tpus))
-        with uncollected():
-            with added_up, cluster.building(), sums:
-                spec = build(given, arguments, cluster)
+        with uncollected(), added_up, cluster.building(), sums:
+            spec = build(given, arguments, cluster)
         estimator.start_as(model_fn, given.get("config"))
         return recovery.prepare(spec, given.get("mode"), given.get("config"))
 

@@ -158,12 +158,22 @@ def _made_last(graph: Any) -> Iterator[Any]:
             yield c_operation
 
 
+def set_apart(node: Any) -> None:
+    """Removes from a `NodeDef` its ties to other operations, which a tower may not have.
+
+    `_class` names those that share its device. `_XlaCompile` lets XLA compile it together with
+    others, and XLA fails if these are on several CPU devices.
+    """
+    for name in ("_class", "_XlaCompile"):
+        node.attr.pop(name, None)
+
+
 def unplaced(node_def: Any) -> Any:
     """Returns a copy of a `NodeDef`, without inputs and without a device."""
     node = tf.NodeDef()
     node.CopyFrom(node_def)
     node.device = ""
-    node.attr.pop("_class", None)
+    set_apart(node)
     del node.input[:]
     return node
 

@@ -193,7 +193,7 @@ def _template(
     placement: Placement,
 ) -> _Template:
     node = operation.node_def
-    node.attr.pop("_class", None)  # Colocation names operations that a tower may not have.
+    partitioning.set_apart(node)
     del node.input[len(operation.inputs) :]  # Control inputs, of which the plan keeps some.
     node.input.extend(f"^{one.name}" for one in plan.waits.get(operation, ()) if one in copied)
     given, resources = [], []

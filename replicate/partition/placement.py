@@ -90,8 +90,9 @@ class Placement(NamedTuple):
         Raises:
             ValueError: If gradients cannot be summed there.
         """
-        # If the library placed variables, all of them may be on one device, and so may the sums.
-        may_be_one = self.replicates or bool(self.why)
+        # If the library placed variables, all of them may be on one device, and so may the sums:
+        # `'round_robin'` also counts variables that are not trained.
+        may_be_one = self.replicates or bool(self.why or self.variables)
         transport.check(choice.how, choice.variables, self.devices, self.consolidation, may_be_one)
         return self._replace(reduction=choice.how, gradient_scale=choice.scale)
 

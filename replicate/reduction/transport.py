@@ -48,8 +48,8 @@ def check(
         variables: The variables that have gradients.
         devices: Device strings of the towers.
         consolidation: String of the consolidation device.
-        may_be_one: Whether all variables may be on one device, as they may be if the user did not
-            choose their placement.
+        may_be_one: Whether all variables may be on one device, as they may be if the library placed
+            them.
 
     Raises:
         ValueError: If `where` is `'nccl'` and a device is not a GPU; or if it is `'round_robin'`

@@ -325,6 +325,21 @@ def test_variables_that_are_all_in_one_place_are_no_choice():
         model_fn(tf.ones([2, WIDTH]), tf.ones([2, WIDTH]), mode="train")
 
 
+def test_trained_variables_may_come_to_one_place_in_turn():
+    def model_fn(features, labels, mode):
+        names = ["a", "not_trained", "b"]
+        a, _, b = (tf.get_variable(one, [WIDTH], trainable=one in "ab") for one in names)
+        assert a.device == b.device
+        optimizer = replicate.TowerOptimizer(
+            tf.train.GradientDescentOptimizer(0.1), reduction="round_robin"
+        )
+        loss = tf.reduce_mean(features * a * b - labels)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=optimizer.minimize(loss))
+
+    model_fn = contract.replicated(model_fn, 2, **ROUND_ROBIN)
+    model_fn(tf.ones([2, WIDTH]), tf.ones([2, WIDTH]), mode="train")
+
+
 def test_nccl_is_for_gpus(monkeypatch):
     model_fn = contract.replicated(dense_layers("nccl"), 2)
     with pytest.raises(
