@@ -7,7 +7,7 @@ from replicate.layouts.dims import ROWS, Dim, Monomial, symbol
 from replicate.layouts.facts import Facts, Measure
 from replicate.layouts.found import Layouts, Source, sources_of_ragged, sources_of_sparse
 from replicate.layouts.inference import infer
-from replicate.layouts.kinds import MADE_OUTSIDE, RANDOM, differs, takes_moments
+from replicate.layouts.kinds import MADE_OUTSIDE, PASS_ON, RANDOM, differs, takes_moments
 from replicate.layouts.layout import (
     MEAN,
     PER_TOWER,
@@ -36,6 +36,7 @@ __all__ = [
     "MADE_OUTSIDE",
     "MEAN",
     "MULTIPLIES",
+    "PASS_ON",
     "PER_TOWER",
     "RANDOM",
     "ROWS",

@@ -52,12 +52,19 @@ def array_of(operation: Any) -> Any:
         return operation
     if lists.is_of_list(operation):
         return lists.maker_of(operation)
-    if kind not in _OUTPUTS:
-        return None
-    maker = operation.inputs[0].op
+    return _maker_of(operation.inputs[0]) if kind in _OUTPUTS else None
+
+
+def _maker_of(handle: Any) -> Any:
+    """Returns the operation that makes the array of a handle, None if that is not known."""
+    maker = handle.op
     # The handle may have passed into loops, and a gradient's array is made from the forward one.
     while maker.type in PASS_ON or maker.type == "TensorArrayGradV3":
         maker = maker.inputs[0].op
+    if maker.type == "StackPopV2":  # The gradient of a loop takes the arrays of all its rounds.
+        stack = _maker_of(maker.inputs[0])
+        pushed = [] if stack is None else [tensor for tensor, _ in _written_to(stack)]
+        return _maker_of(pushed[0]) if len(pushed) == 1 else None
     return maker if maker.type in _MAKE else None
 
 
@@ -77,16 +84,22 @@ def written(operation: Any) -> Iterator[tuple[Any, int]]:
         return
     if lists.is_of_list(operation):
         yield from lists.written(operation)
-        return
+    else:
+        yield from _written_to(maker)
+
+
+def _written_to(maker: Any) -> Iterator[tuple[Any, int]]:
+    """Yields the same of the array that an operation makes."""
     pending, seen = [maker.outputs[0]], set()
     while pending:
-        for operation in pending.pop().consumers():
+        handle = pending.pop()
+        for operation in handle.consumers():
             if operation in seen:
                 continue
             seen.add(operation)
             if operation.type in PASS_ON:
                 pending += operation.outputs
-            elif operation.type in _WRITTEN:
+            elif operation.type in _WRITTEN and operation.inputs[0] is handle:
                 index, axes = _WRITTEN[operation.type]
                 yield operation.inputs[index], axes
 
@@ -145,9 +158,10 @@ class Arrays(lists.Elements):
         ):
             # Rows of all elements, joined on their axis, come in another order than one device's.
             return None
-        # The first input is the array, the last one the flow that orders changes of it.
-        ends = (0, len(layouts) - 1)
-        demands: list[Demand] = [PER_TOWER if i in ends else WHOLE for i in range(len(layouts))]
+        # The first input is the array, the last one the flow that orders changes of it. In towers,
+        # a flow begins as the same number in all of them.
+        demands: list[Demand] = [PER_TOWER, *[WHOLE] * (len(layouts) - 1)]
+        demands[-1] = PER_TOWER if len(layouts) == 1 or layouts[-1] != WHOLE else WHOLE
         if operation.type in _PUT:
             index, axes = _PUT[operation.type]
             put = self.put(maker, layouts[index], axes)

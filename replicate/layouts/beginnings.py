@@ -13,7 +13,16 @@ from replicate.layouts import dims as dims_lib
 from replicate.layouts import loop_variables
 from replicate.layouts.facts import Facts
 from replicate.layouts.kinds import MADE_OUTSIDE, PASS_ON, SOURCES
-from replicate.layouts.layout import SIZE, WHOLE, Demand, Layout, Partial, Shard, Share
+from replicate.layouts.layout import (
+    SIZE,
+    WHOLE,
+    Demand,
+    Layout,
+    Partial,
+    PerTowerLayout,
+    Shard,
+    Share,
+)
 from replicate.layouts.rule import rule_of
 
 
@@ -98,7 +107,7 @@ def _leading(
 def _may_be(tensor: Any, wanted: Demand, facts: Facts) -> bool:
     """Whether each tower can have its shard or partial of a whole value, whatever its size."""
     if not isinstance(wanted, Shard):
-        return isinstance(wanted, Partial)
+        return isinstance(wanted, (Partial, PerTowerLayout))
     dims = facts.dims(tensor)
     if dims is None or not 0 <= wanted.axis < len(dims):
         return False

@@ -10,7 +10,7 @@ import tensorflow.compat.v1 as tf
 from replicate.compat import graph as graph_lib
 from replicate.compat import op_types, partitioning, py_functions
 from replicate.compat.functions import Bodies, change_seed, function_bodies
-from replicate.layouts import PER_TOWER, WHOLE, Own, Partial, Shard, Share, adds_offset
+from replicate.layouts import PASS_ON, PER_TOWER, WHOLE, Own, Partial, Shard, Share, adds_offset
 from replicate.partition import aliases, frames, rereads, rounds
 from replicate.partition.constants import Constants, is_made_outside
 from replicate.partition.inputs import Given, Inputs, TowerTensors
@@ -278,7 +278,7 @@ def _define(
 
 
 def _entered(tensor: Any) -> Any:
-    """Returns a resource outside of the loops that it has entered."""
-    while graph_lib.in_while_loop(tensor.op):
+    """Returns a resource outside of the loops that it has entered, if it was not made in one."""
+    while graph_lib.in_while_loop(tensor.op) and tensor.op.type in PASS_ON:
         tensor = tensor.op.inputs[0]
     return tensor

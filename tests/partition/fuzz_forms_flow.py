@@ -221,7 +221,11 @@ def kept_in_a_loop(d: Draft) -> Made:
     """Goes through time in a loop, and keeps what each step makes."""
     x = d.pick(rank=3)
     cell = d.one_of(
-        "tf.tanh(a + b)", "a * .5 + tf.sin(b)", "tf.tanh(b) * tf.reduce_max(a, 1, True)"
+        "tf.tanh(a + b)",
+        "a * .5 + tf.sin(b)",
+        "tf.tanh(b) * tf.reduce_max(a, 1, True)",
+        "tf.scan(lambda c, e: tf.tanh(c * .7 + e), tf.stack([a, b, a * b]), b)[-1]",
+        "tf.reduce_sum(tf.map_fn(lambda c: tf.sin(c) * a, tf.stack([a, b])), 0)",
     )
     steps, begin = f"tf.transpose({x.name}, [1, 0, 2])", f"tf.zeros_like({x.name}[:, 0])"
     text = d.one_of(

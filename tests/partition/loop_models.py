@@ -496,6 +496,34 @@ def twice(h, batch):
     return _error(tf.sin(tf.while_loop(lambda i, _: i < 2, body, (0, h))[1]), batch)
 
 
+def scanned_in_rounds(h, batch):
+    """A loop that stores its results in an array of its own in each round of another one."""
+    w, places = get_variable("w", [3, 3]), _by_time(batch)[:, :, 0]
+
+    def body(i, a, weights):
+        chosen = tf.transpose(tf.sigmoid(tf.reduce_sum(batch.steps * a[:, None], 2)))
+        # As in monotonic attention: how likely each place is to be reached.
+        reached = tf.scan(lambda q, of: (1 - of[0]) * q + of[1], (chosen, weights), weights[0])
+        weights = chosen * reached
+        read = tf.reduce_sum(tf.transpose(weights)[:, :, None] * batch.steps, 1)
+        return i + 1, tf.tanh(read @ w + a), weights
+
+    made = tf.while_loop(lambda i, *_: i < 3, body, (0, h, tf.sigmoid(places)))
+    return _error(made[1] + tf.reduce_sum(made[2]), batch)
+
+
+def reading_in_rounds(h, batch):
+    """A recurrent network that reads the sentence anew in each round of another one."""
+    w, u = get_variable("w", [3, 3]), get_variable("u", [3, 3])
+    steps = _by_time(batch)
+
+    def read(a):
+        words = tf.map_fn(lambda step: tf.tanh(step @ u) * a, steps)
+        return tf.scan(lambda state, word: tf.tanh(state @ w + word), words, a)[-1]
+
+    return _error(tf.scan(lambda a, step: read(a) + step, steps, h)[-1], batch)
+
+
 def siamese(h, batch):
     """One network reads two views of each row, which are concatenated."""
     cell = tf.nn.rnn_cell.GRUCell(3, kernel_initializer=GLOROT())
@@ -517,6 +545,6 @@ LOSSES = {
         *(repeating_the_lowest, dropping_the_lowest),
         *(rows_of_a_map, rows_of_a_loop, one_row_for_all, sizes_of_inner_loops),
         *(fed_by_a_layer, lengths_of_entries, identities, last_of_lengths, picked_before),
-        *(numbered, siamese, twice),
+        *(numbered, siamese, twice, scanned_in_rounds, reading_in_rounds),
     )
 }
