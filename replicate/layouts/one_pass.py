@@ -157,14 +157,15 @@ class Pass:
         enter = [one for one in operations if one.type == "Enter"]
         # Ragged units are joined before a loop.
         entered = [self._layout_for_loop(one.inputs[0]) for one in enter]
-        makers = makers_in(operations)
-        found = None
-        has_rows = any(layout != WHOLE for layout in entered)
-        if has_rows and self._kept.isdisjoint(operations) and self._arrays.put_in_towers(makers):
+        makers, kept = makers_in(operations), [one for one in operations if one in self._kept]
+        found, has_rows = None, any(layout != WHOLE for layout in entered)
+        if has_rows and not kept and self._arrays.put_in_towers(makers):
             begun = self._learnt.begun.get(operations[0], {})
             loop = loops.Loop(operations, self._layout_for_loop, self._facts, self._arrays, begun)
             found = loop.infer()
             self._learnt.know(operations[0], loop.begun, loop.refused, is_whole=found is None)
+        elif has_rows and kept:
+            self._learnt.know(operations[0], {}, kept[0], is_whole=True)
         self._learnt.vary(loop_variables.varying(operations, self._facts), operations)
         if found is not None:
             strategies, layouts = found
@@ -185,9 +186,8 @@ class Pass:
         # Without rows, nothing is lost if the loop runs once.
         if any(layout not in (WHOLE, SIZE) for layout in entered):
             self._whole["while"] += 1
-            for one in operations:
-                if one.type == "Exit":
-                    self._starts.may_split(one, has_rows=True)
+            for one in (each for each in operations if each.type == "Exit"):
+                self._starts.may_split(one, has_rows=True)
 
     def _only_waits(self, operation: Any) -> bool:
         """Whether an operation is a `NoOp` that waits for operations in towers.

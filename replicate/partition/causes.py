@@ -9,6 +9,7 @@ from replicate.compat import graph as graph_lib
 from replicate.compat import op_types
 from replicate.graphs import INLINED, call_of
 from replicate.layouts import (
+    RANDOM,
     Layouts,
     Monomial,
     Shard,
@@ -83,6 +84,10 @@ def _cause(operation: Any, loop: Any, cost: float, layouts: Layouts) -> RunsOnce
     refused = None if loop is None else layouts.refused.get(loop[0])
     if refused is not None:
         name = refused.name.rpartition(f"/{INLINED}/body/")[2]
+        if refused.type in RANDOM:
+            said = "draws random numbers for all rows in each round of the loop"
+            advice = 'draw them before the loop, or leave `random="batch"` out'
+            return RunsOnce(called, cost, f"'{name}', {refused.type}, {said}", advice)
         why = _why(refused.type)
         said = (
             "needs all rows in each round of the loop" if why == _ALL else f"is in the loop: {why}"

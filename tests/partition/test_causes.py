@@ -40,8 +40,8 @@ def model_of(body):
     return model_fn
 
 
-def planned(body, given=input_fn):
-    return plan.make_plan(model_of(body), given, devices=DEVICES)
+def planned(body, given=input_fn, **options):
+    return plan.make_plan(model_of(body), given, devices=DEVICES, **options)
 
 
 def row_by_row(x):
@@ -215,3 +215,15 @@ def test_a_loop_says_why_an_operation_in_it_has_no_rule():
         if tf.control_flow_v2_enabled()
         else "PyFunc, is in the loop: the Python code that it calls is not known"
     )
+
+
+@pytest.mark.usefixtures("_flow")
+def test_a_loop_that_draws_the_numbers_of_one_device_is_told():
+    def noisy(x):
+        w = tf.get_variable("of_loop", [WIDTH, WIDTH])
+        return loop(x, lambda h: tf.nn.dropout(tf.tanh(h @ w), rate=0.5, seed=1))
+
+    assert planned(noisy).as_dict()["share"] > 0.9
+    first = planned(noisy, random="batch").as_dict()["once"][0]
+    assert "RandomUniform, draws random numbers for all rows in each round" in first["why"]
+    assert first["advice"] == 'draw them before the loop, or leave `random="batch"` out'
