@@ -513,7 +513,7 @@ def scanned_in_rounds(h, batch):
 
 
 def reading_in_rounds(h, batch):
-    """A recurrent network that reads the sentence anew in each round of another one."""
+    """A recurrent network that reads the sentence in each round of another one."""
     w, u = get_variable("w", [3, 3]), get_variable("u", [3, 3])
     steps = _by_time(batch)
 
