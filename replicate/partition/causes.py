@@ -27,6 +27,8 @@ _ADVICE = {
     "`tf.reshape(result, [tf.shape(x)[0], ...])` of a tensor x of the batch",
     "Argsort Gather* Slice Sort* Split* StridedSlice TopK* Unique* Where": "mask or weight rows, "
     "instead of selecting or sorting them",
+    "Squeeze": "name the axes, as by `tf.squeeze(x, [1])`: without names, that of a single row "
+    "would be removed, too",
 }
 _FILL = ("TensorArrayScatter*", "TensorArraySplit*", "TensorListFromTensor", "TensorListScatter*")
 

@@ -108,6 +108,14 @@ def time_first(batch: Batch, name: str) -> None:
 
 
 @case("Reshape")
+def time_first_and_places_last(batch: Batch, name: str) -> None:
+    """Rows between two axes with which they are merged, whole or with a part of the last one."""
+    steps = tf.transpose(batch.rows(2, 6, 4, each=batch.one_of(1, 2)), [1, 0, 2, 3])
+    flat = tf.reshape(steps, batch.one_of([-1, 4], [-1, 2], [-1, 3, 4], [-1]))
+    tf.reshape(tf.tanh(flat), batch.one_of(tf.shape(steps), [2, -1, 4], [2, -1, 8])) * 2.0
+
+
+@case("Reshape")
 def time_to_batch(batch: Batch, name: str) -> None:
     """Dilated convolutions of WaveNet: every second step, or every third, is a row of its own."""
     batch.need_rows()  # Without any, TensorFlow may choose any number for -1.

@@ -79,6 +79,14 @@ def known(x):
     return filtered(made)
 
 
+def squeezed(x):
+    return filtered(tf.squeeze(x[:, tf.newaxis]))
+
+
+def squeezed_by_name(x):
+    return filtered(tf.squeeze(x[:, tf.newaxis], [1]))
+
+
 def sorted_rows(x):
     return filtered(tf.gather(x, tf.argsort(x[:, 0])[: tf.shape(x)[0] // 2]))
 
@@ -122,6 +130,7 @@ def line_of(function, after):
             "[tf.shape(x)[0], ...]",
             reshaped,
         ),
+        (squeezed, 1, "it needs all rows", "as by `tf.squeeze(x, [1])`", squeezed_by_name),
         (sorted_rows, 1, "it needs all rows", "mask or weight rows", weighted),
         (every_second, 1, "it needs all rows", "mask or weight rows", weighted),
         (

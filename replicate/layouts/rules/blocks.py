@@ -153,22 +153,19 @@ def reshape(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     if given.unit == ROWS and given.axis:
         before = dims_lib.product(dims[: given.axis])
         each = dims_lib.over(made[0], before) if made else None
-        # One block of rows is just the rows, for which `reshaping.py` has the rule.
+        # One block of rows is just the rows, for which `reshaping.py` has the rule. A row may leave
+        # some of its entries to the next axis, or take them from there.
         if each is None or before == 1 or dims_lib.over(each, op.rows) is None:
-            return None
-        # A row may leave some of its entries to the next axis.
-        if dims_lib.over(dims[given.axis], each) is None:
             return None
         unit = Blocks(before)
         return Strategy((given, Share(0, unit)), (Shard(0, unit),))
     if not isinstance(given.unit, Blocks) or given.unit.parts or given.axis:
         return None
-    block = dims_lib.over(dims[0], given.unit.many)
-    # Find the axis that is left for rows if the axes before it are the blocks. It may take entries
-    # of each row from the next axis.
+    # Find the axis that is left for rows if the axes before it are the blocks. Here, too, it may
+    # leave entries of each row to the next axis, or take them from there.
     for axis in range(1, len(made)):
         is_whole = dims_lib.product(made[:axis]) == given.unit.many
-        if is_whole and block is not None and dims_lib.over(made[axis], block) is not None:
+        if is_whole and dims_lib.over(made[axis], op.rows) is not None:
             return Strategy((given, Share(axis)), (Shard(axis),))
     return None
 
