@@ -14,6 +14,7 @@ from replicate.layouts import (
     Layouts,
     Partial,
     Shard,
+    array_of,
     is_shard,
 )
 from replicate.partition import causes
@@ -208,7 +209,8 @@ def _follows(operation: Any, layouts: Layouts, of_rows: Collection[Any]) -> bool
 
 
 def _updates(operation: Any) -> bool:
-    return any(
+    """Whether an operation takes a variable; arrays of loops have handles, too."""
+    return array_of(operation) is None and any(
         tensor.dtype.name == "resource" or tensor.dtype != tensor.dtype.base_dtype
         for tensor in operation.inputs
     )

@@ -201,6 +201,13 @@ def _flow(request):
 
 
 @pytest.mark.usefixtures("_flow")
+def test_a_loop_that_reads_an_array_of_the_batch_counts():
+    told = planned(row_by_row).as_dict()
+    assert told["share"] < 0.75
+    assert told["once"][0]["why"] == "a loop takes one row after another"
+
+
+@pytest.mark.usefixtures("_flow")
 @pytest.mark.parametrize("body", [centred_in_each_round, centred_before])
 def test_the_loop_of_a_gradient_has_as_many_rounds(body):
     made = planned(body)
