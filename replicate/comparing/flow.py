@@ -143,8 +143,9 @@ class _OneDevice:
     ) -> None:
         self.values = runs.Store(directory / "values")
         self.predictions = runs.Store(directory / "predictions")
+        self.model = runs.one_device_model(asked)
         self.run = runs.Run(
-            runs.one_device_model(asked),
+            self.model,
             asked,
             directory / "one_device",
             asked.checkpoint_path,
@@ -195,7 +196,8 @@ class _OverTowers:
     def _on_values(self, step: int, got: dict[str, Any]) -> None:
         if not step:  # The graph is complete by now.
             loss = tf.convert_to_tensor(self._model.spec.loss)
-            self._explanations, types = explanations.look(self._model.spec)
+            found, types = explanations.look(self._model.spec)
+            self._explanations = (*self._alone.model.explanations, *found)
             self.coarsest = tolerance_of(types or {loss.dtype.base_dtype.name})
         want = self._alone.values.read(step) or {}
         both = [name for name in want if name in got]

@@ -17,8 +17,10 @@ from replicate import devices as devices_lib
 from replicate.batch import loss_sums
 from replicate.comparing.batches import Batches
 from replicate.comparing.deviations import comparable, largest_of
+from replicate.comparing.explanations import Explanation, look_at_step
 from replicate.comparing.task import Task
 from replicate.compat import estimator
+from replicate.graphs import step_reads
 from replicate.partition import specs
 
 
@@ -28,23 +30,29 @@ class Model:
     Args:
         model_fn: The function.
         scope: Function without arguments that returns the scope in which `model_fn` is called.
+        look: Function of an `EstimatorSpec` for training that returns explanations.
 
     Attributes:
-        model_fn: A function with the same arguments and result, which also sets `spec`.
+        model_fn: A function with the same arguments and result, which also sets the others.
         spec: The last `EstimatorSpec`; None before the first call.
+        explanations: Those of the last one for training.
     """
 
     def __init__(
         self,
         model_fn: Callable[..., Any],
         scope: Callable[[], ContextManager[Any]] = contextlib.nullcontext,
+        look: Callable[[Any], tuple[Explanation, ...]] = lambda _: (),
     ) -> None:
         self.spec: Any = None
+        self.explanations: tuple[Explanation, ...] = ()
 
         @functools.wraps(model_fn)
         def observed_model_fn(*args: Any, **kwargs: Any) -> Any:
             with scope():
                 self.spec = specs.as_estimator_spec(model_fn(*args, **kwargs))
+            if self.spec.mode == estimator.ModeKeys.TRAIN:
+                self.explanations = look(self.spec)
             return self.spec
 
         # The Estimator passes the arguments that it finds in the signature.
@@ -53,7 +61,10 @@ class Model:
 
 
 def one_device_model(task: Task) -> Model:
-    """Returns the `Model` that one device runs: the user's function, as it is."""
+    """Returns the `Model` that one device runs: the user's function, as it is.
+
+    With `read_step_first`, the global step is read first, as in towers.
+    """
 
     @contextlib.contextmanager
     def scope() -> Iterator[None]:
@@ -64,7 +75,13 @@ def one_device_model(task: Task) -> Model:
         with placed, loss_sums.losses_added_up(task.summed):
             yield
 
-    return Model(task.original, scope)
+    def look(spec: Any) -> tuple[Explanation, ...]:
+        fetches = [spec.train_op, spec.loss]
+        if task.options.get("read_step_first"):
+            step_reads.order(fetches, reads_first=True)
+        return look_at_step(fetches)
+
+    return Model(task.original, scope, look)
 
 
 class Run:

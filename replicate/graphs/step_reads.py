@@ -27,10 +27,12 @@ class Race(NamedTuple):
     Attributes:
         write: The operation that writes the step.
         reads: The operations that read it.
+        is_reference: Whether it is a reference variable.
     """
 
     write: Any
     reads: Sequence[Any]
+    is_reference: bool
 
 
 def order(fetches: Sequence[Any], reads_first: bool) -> None:
@@ -42,13 +44,7 @@ def order(fetches: Sequence[Any], reads_first: bool) -> None:
         fetches: Operations and tensors that a training step runs.
         reads_first: Whether writes wait for reads.
     """
-    step = tf.train.get_global_step()
-    if step is None:
-        return
-    # A `ReferenceVariable` has no handle.
-    is_reference = not isinstance(getattr(step, "handle", None), tf.Tensor)
-    users = _of_reference(step.op.outputs[0]) if is_reference else step.handle.consumers()
-    for write, reads in _races(users, is_reference, fetches):
+    for write, reads, is_reference in races(fetches):
         if reads_first:
             graph_lib.add_control_inputs(write, reads)
             continue
@@ -60,6 +56,21 @@ def order(fetches: Sequence[Any], reads_first: bool) -> None:
             " and ".join(sorted({line_of(read) for read in reads})),
             "on one device; towers read the old one" if is_reference else "on one device as well",
         )
+
+
+def races(fetches: Sequence[Any]) -> list[Race]:
+    """Returns the writes of the global step that wait for no read, in the current graph.
+
+    Args:
+        fetches: Operations and tensors that a training step runs.
+    """
+    step = tf.train.get_global_step()
+    if step is None:
+        return []
+    # A `ReferenceVariable` has no handle.
+    is_reference = not isinstance(getattr(step, "handle", None), tf.Tensor)
+    users = _of_reference(step.op.outputs[0]) if is_reference else step.handle.consumers()
+    return _races(users, is_reference, fetches)
 
 
 def _of_reference(memory: Any) -> list[Any]:
@@ -92,5 +103,5 @@ def _races(users: Sequence[Any], is_reference: bool, fetches: Sequence[Any]) -> 
             one for one in late if one in running and write not in ancestors([one], known=known)
         ]
         if racing and write in running:
-            found.append(Race(write, racing))
+            found.append(Race(write, racing, is_reference))
     return found

@@ -207,6 +207,19 @@ def test_models_that_differ_and_why(name, kind, step):
     assert {one.what for one in made.predictions if not one.passes} == {"y"}
 
 
+@pytest.mark.parametrize("of_references", [False, True])
+def test_a_step_that_the_model_counts(of_references):
+    use_resources = tf.enable_resource_variables, tf.disable_resource_variables
+    were = tf.resource_variables_enabled()
+    use_resources[of_references]()
+    try:
+        assert explained(compare(models.counts)) == {("global step", line("counts"))}
+        made = compare(models.counts, read_step_first=True)
+    finally:
+        use_resources[not were]()
+    assert made.equal and not made.explanations
+
+
 def test_batch_norm_by_all_rows_explains_nothing():
     made = compare(models.fused, steps=3, batch_norm="batch")
     assert made.equal and not made.explanations
