@@ -102,6 +102,31 @@ def test_steps_that_an_optimizer_counts_are_left_alone(first, caplog):
     assert "neither waits" not in caplog.text
 
 
+@pytest.mark.parametrize("num_towers", [1, 2])
+def test_steps_that_are_written_twice_and_read_in_between(num_towers):
+    def twice(features, labels, mode):
+        step = tf.train.get_or_create_global_step()
+        w = tf.get_variable("w", [], tf.float64, tf.ones_initializer())
+        rate = tf.cast(tf.train.polynomial_decay(0.5, step, 10), tf.float64)
+        loss = tf.reduce_mean(features * w)
+        done = [tf.train.GradientDescentOptimizer(rate).minimize(loss)]
+        for _ in range(2):
+            with tf.control_dependencies([tf.assign_add(step, 1)]):
+                done.append(tf.cast(step.read_value(), tf.float64) * 2.0)
+        return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=tf.group(done))
+
+    with tf.Graph().as_default():
+        step = tf.train.get_or_create_global_step()
+        fn = contract.replicated(twice, num_towers, read_step_first=True)
+        spec = fn(tf.constant(ROWS), None, "train")
+        with tf.Session(config=contract.session_config(num_towers)) as session:
+            session.run(tf.global_variables_initializer())
+            session.run(spec.train_op)
+            assert session.run(step) == 2
+            weight = session.run(tf.trainable_variables()[0])
+    np.testing.assert_allclose(weight, 1 - 0.5 * ROWS.mean())
+
+
 def test_it_is_true_or_false():
     with pytest.raises(TypeError, match=matching(f"`read_step_first{NO_BOOL}")):
         replicate.replicate_model_fn(model_fn, read_step_first=1)

@@ -98,9 +98,12 @@ def _races(users: Sequence[Any], is_reference: bool, fetches: Sequence[Any]) -> 
         before = ancestors([write], known=known)
         late = [one for one in reads if one not in before]
         running = ancestors(fetches, known=known) if late else ()
-        # Reads that wait for the write are in order, too.
+        # Reads that wait for a write are meant to see it. If the step is written twice, the first
+        # write must not wait for a read after the second one, and so wait for itself.
         racing = [
-            one for one in late if one in running and write not in ancestors([one], known=known)
+            one
+            for one in late
+            if one in running and ancestors([one], known=known).isdisjoint(writes)
         ]
         if racing and write in running:
             found.append(Race(write, racing, is_reference))

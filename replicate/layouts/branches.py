@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import Any, Sequence
 
+from replicate.compat import graph as graph_lib
 from replicate.layouts.layout import PER_TOWER, SIZE, WHOLE, Demand, Layout, Shard, Strategy
 from replicate.layouts.rule import Op
 
 TYPES = frozenset(["Merge", "Switch"])
+_MEASURE = frozenset(["Rank", "Shape", "ShapeN", "Size", "StackPopV2"])
 
 
 def strategy(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
@@ -38,14 +40,28 @@ def strategy(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
     return Strategy(tuple(demands), (wanted, WHOLE))
 
 
-def are_merged(operation: Any) -> bool:
-    """Whether a `Merge` takes an output of an operation.
+def are_sizes_only(operation: Any) -> bool:
+    """Whether a formula may replace an operation, which is never dead.
 
-    A formula must not replace it: a formula is never dead, so the `Merge` would have two inputs.
+    Not if a `Merge` takes its outputs, which would have two inputs then. And not if it alone is
+    dead in a branch: the gradient of a condition in a loop makes zeros for the branch that was not
+    taken, and knows from the popped shape alone which one that is.
     """
+    return not _are_merged(operation) and not (
+        any(map(_is_only_measured, operation.inputs)) and not graph_lib.branches_around(operation)
+    )
+
+
+def replace_a_branch(operation: Any, strategy: Strategy) -> bool:
+    """Whether a strategy would replace an operation by a formula that may not replace it."""
+    return SIZE in strategy.outputs and not are_sizes_only(operation)
+
+
+def _are_merged(operation: Any) -> bool:
     return any(taker.type == "Merge" for t in operation.outputs for taker in t.consumers())
 
 
-def merge_a_size(operation: Any, strategy: Strategy) -> bool:
-    """Whether a `Merge` takes an output of an operation that a formula would replace."""
-    return SIZE in strategy.outputs and are_merged(operation)
+def _is_only_measured(tensor: Any) -> bool:
+    """Whether a tensor is that of a branch, and all that it is used for is a shape."""
+    begins = tensor.op.type == "Switch" and tensor.op.inputs[1].op.type != "LoopCond"
+    return begins and all(taker.type in _MEASURE for taker in tensor.consumers())

@@ -157,7 +157,7 @@ class Loop:
         has_rows = any(isinstance(one, Shard) for one in layouts)
         if is_other or (has_rows and operation.type not in _MEASURE) or set(layouts) <= {WHOLE}:
             return False
-        return not branches.are_merged(operation) and self._facts.are_formulas(operation)
+        return branches.are_sizes_only(operation) and self._facts.are_formulas(operation)
 
     def _strategy(self, operation: Any, layouts: Sequence[Layout]) -> Strategy | None:
         kind = operation.type
@@ -223,7 +223,7 @@ class Loop:
         op = self._facts.op_of(operation)
         found: Strategy | None = rule(op, layouts)
         if found is not None:
-            return None if branches.merge_a_size(operation, found) else found
+            return None if branches.replace_a_branch(operation, found) else found
         # For example a sum that begins with a whole 0, to which partials are added: let a whole
         # input begin in the layout of another one, if there is a rule for that.
         others = [layout for layout in dict.fromkeys(layouts) if layout not in (WHOLE, PER_TOWER)]

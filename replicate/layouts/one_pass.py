@@ -245,7 +245,7 @@ class Pass:
         if self._arrays.has(array_of(operation)):
             return self._array_strategy(operation, inputs)
         # Integers of formulas need no operation: they are computed where they are used.
-        if self._facts.are_formulas(operation) and not branches.are_merged(operation):
+        if self._facts.are_formulas(operation) and branches.are_sizes_only(operation):
             for tensor in operation.outputs:
                 self._layouts[graph_lib.reference(tensor)] = SIZE
             return None
@@ -272,7 +272,7 @@ class Pass:
         demands = enumerate(zip(seen, strategy.inputs))
         if not all(can_be(op, index, *one) for index, one in demands):
             return None
-        if branches.merge_a_size(operation, strategy) or is_less_if_once(op, seen, strategy):
+        if branches.replace_a_branch(operation, strategy) or is_less_if_once(op, seen, strategy):
             return None
         there = self._given, self._strategies
         return strategy if ragged.are_counted(strategy, operation, self._facts, there) else None

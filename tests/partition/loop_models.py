@@ -203,6 +203,17 @@ def branches(h, batch):
     return _error(tf.while_loop(lambda i, _: i < 3, body, (0, h))[1], batch)
 
 
+def branches_one_by_one(h, batch):
+    """Branches in rounds that do not overlap: nothing but a shape knows which branch was taken."""
+    w = get_variable("w", [3, 3])
+
+    def body(i, a):
+        is_even = tf.equal(i % 2, 0)
+        return i + 1, tf.cond(is_even, lambda: tf.tanh(a @ w), lambda: a * 0.5)
+
+    return _error(tf.while_loop(lambda i, _: i < 3, body, (0, h), parallel_iterations=1)[1], batch)
+
+
 def zeros_inside(h, batch):
     """Begins every round with zeros for as many rows."""
 
@@ -538,7 +549,16 @@ LOSSES = {
     loss.__name__: loss
     for loss in (
         *(lstm, gru_of_lengths, both_ways, raw, mapped, scanned, folded, summed, nested, arrays),
-        *(branches, zeros_inside, meets_itself, scaled_inside, attending, normalised, wider),
+        *(
+            branches,
+            branches_one_by_one,
+            zeros_inside,
+            meets_itself,
+            scaled_inside,
+            attending,
+            normalised,
+            wider,
+        ),
         *(raw_of_lengths, until_each_is_done, until_one_is_done, averaged, averaged_in_memory),
         *(decoding, looked_up),
         *(means_of_rows, until_all_are_done, row_by_row, growing, noise_for_all),
