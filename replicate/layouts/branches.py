@@ -13,7 +13,7 @@ from replicate.layouts.layout import PER_TOWER, SIZE, WHOLE, Demand, Layout, Sha
 from replicate.layouts.rule import Op
 
 TYPES = frozenset(["Merge", "Switch"])
-_MEASURE = frozenset(["Rank", "Shape", "ShapeN", "Size", "StackPopV2"])
+_MEASURE = frozenset(["Rank", "Shape", "ShapeN", "Size", "StackPopV2", "ZerosLike"])
 
 
 def strategy(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
