@@ -13,7 +13,6 @@ from replicate.layouts.layout import PER_TOWER, SIZE, WHOLE, Demand, Layout, Sha
 from replicate.layouts.rule import Op
 
 TYPES = frozenset(["Merge", "Switch"])
-_MEASURE = frozenset(["Rank", "Shape", "ShapeN", "Size", "StackPopV2", "ZerosLike"])
 
 
 def strategy(op: Op, layouts: Sequence[Layout]) -> Strategy | None:
@@ -48,7 +47,7 @@ def are_sizes_only(operation: Any) -> bool:
     taken, and knows from the popped shape alone which one that is.
     """
     return not _are_merged(operation) and not (
-        any(map(_is_only_measured, operation.inputs)) and not graph_lib.branches_around(operation)
+        any(map(_lacks_pivot, operation.inputs)) and not graph_lib.branches_around(operation)
     )
 
 
@@ -61,7 +60,10 @@ def _are_merged(operation: Any) -> bool:
     return any(taker.type == "Merge" for t in operation.outputs for taker in t.consumers())
 
 
-def _is_only_measured(tensor: Any) -> bool:
-    """Whether a tensor is that of a branch, and all that it is used for is a shape."""
+def _lacks_pivot(tensor: Any) -> bool:
+    """Whether a tensor is that of a branch, and no identity of it stands for the branch.
+
+    What TensorFlow makes of its shape waits for such an identity.
+    """
     begins = tensor.op.type == "Switch" and tensor.op.inputs[1].op.type != "LoopCond"
-    return begins and all(taker.type in _MEASURE for taker in tensor.consumers())
+    return begins and all(taker.type != "Identity" for taker in tensor.consumers())
