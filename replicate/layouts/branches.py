@@ -63,7 +63,7 @@ def _are_merged(operation: Any) -> bool:
 def _lacks_pivot(tensor: Any) -> bool:
     """Whether a tensor is that of a branch, and no identity of it stands for the branch.
 
-    What TensorFlow makes of its shape waits for such an identity.
+    Operations that TensorFlow makes of its shape wait for such an identity.
     """
     begins = tensor.op.type == "Switch" and tensor.op.inputs[1].op.type != "LoopCond"
     return begins and all(taker.type != "Identity" for taker in tensor.consumers())
