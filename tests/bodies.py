@@ -141,3 +141,15 @@ def control_flow(version):
         yield
     finally:
         (tf.enable_control_flow_v2 if enabled else tf.disable_control_flow_v2)()
+
+
+@contextlib.contextmanager
+def variables(of_references):
+    """A scope in which variables are references, as by default on TensorFlow 1.15, or resources."""
+    use_resources = tf.enable_resource_variables, tf.disable_resource_variables
+    were_resources = tf.resource_variables_enabled()
+    use_resources[of_references]()
+    try:
+        yield
+    finally:
+        use_resources[not were_resources]()

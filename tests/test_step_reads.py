@@ -8,7 +8,7 @@ import tensorflow.compat.v1 as tf
 
 import contract
 import replicate
-from bodies import matching
+from bodies import matching, variables
 from graph_walks import behind
 
 NO_BOOL = "` must be True or False, but is …1"
@@ -18,11 +18,9 @@ ROWS = np.arange(6.0)
 @pytest.fixture(autouse=True, params=["references", "resources"])
 def is_reference(request):
     """Whether variables are those of TensorFlow 1.15."""
-    use_resources = tf.enable_resource_variables, tf.disable_resource_variables
-    were = tf.resource_variables_enabled()
-    use_resources[request.param == "references"]()
-    yield request.param == "references"
-    use_resources[not were]()
+    of_references = request.param == "references"
+    with variables(of_references):
+        yield of_references
 
 
 def model_fn(features, labels, mode, params):

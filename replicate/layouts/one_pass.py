@@ -186,8 +186,9 @@ class Pass:
         # Without rows, nothing is lost if the loop runs once.
         if any(layout not in (WHOLE, SIZE) for layout in entered):
             self._whole["while"] += 1
-            for one in (each for each in operations if each.type == "Exit"):
-                self._starts.may_split(one, has_rows=True)
+            for one in operations:
+                if one.type == "Exit":
+                    self._starts.may_split(one, has_rows=True)
 
     def _only_waits(self, operation: Any) -> bool:
         """Whether an operation is a `NoOp` that waits for operations in towers.
@@ -255,8 +256,7 @@ class Pass:
         is_branch = operation.type in branches.TYPES
         if rule is None and not is_branch and pointing_rule_of(operation.type) is None:
             return None
-        # Rules do not know these two: they ask for the integers of a `Size`, and a `Grown` tensor
-        # is joined first.
+        # Rules know neither: they ask for a `Size` as integers, and a `Grown` tensor is joined.
         seen = [WHOLE if isinstance(one, (Grown, Size)) else one for one in inputs]
         if operation.type not in SOURCES and all(layout == WHOLE for layout in seen):
             return None

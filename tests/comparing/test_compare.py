@@ -15,7 +15,7 @@ import contract
 import programs
 import replicate
 import versions
-from bodies import matching
+from bodies import matching, variables
 from compared_models import input_fn, line
 from replicate.comparing import batches as batches_lib
 from replicate.comparing import command, task
@@ -209,14 +209,9 @@ def test_models_that_differ_and_why(name, kind, step):
 
 @pytest.mark.parametrize("of_references", [False, True])
 def test_a_step_that_the_model_counts(of_references):
-    use_resources = tf.enable_resource_variables, tf.disable_resource_variables
-    were = tf.resource_variables_enabled()
-    use_resources[of_references]()
-    try:
+    with variables(of_references):
         assert explained(compare(models.counts)) == {("global step", line("counts"))}
         made = compare(models.counts, read_step_first=True)
-    finally:
-        use_resources[not were]()
     assert made.equal and not made.explanations
 
 

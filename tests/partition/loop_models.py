@@ -549,22 +549,13 @@ LOSSES = {
     loss.__name__: loss
     for loss in (
         *(lstm, gru_of_lengths, both_ways, raw, mapped, scanned, folded, summed, nested, arrays),
-        *(
-            branches,
-            branches_one_by_one,
-            zeros_inside,
-            meets_itself,
-            scaled_inside,
-            attending,
-            normalised,
-            wider,
-        ),
+        *(branches, zeros_inside, meets_itself, scaled_inside, attending, normalised, wider),
         *(raw_of_lengths, until_each_is_done, until_one_is_done, averaged, averaged_in_memory),
         *(decoding, looked_up),
         *(means_of_rows, until_all_are_done, row_by_row, growing, noise_for_all),
         *(repeating_the_lowest, dropping_the_lowest),
         *(rows_of_a_map, rows_of_a_loop, one_row_for_all, sizes_of_inner_loops),
         *(fed_by_a_layer, lengths_of_entries, identities, last_of_lengths, picked_before),
-        *(numbered, siamese, twice, scanned_in_rounds, reading_in_rounds),
+        *(numbered, siamese, twice, scanned_in_rounds, reading_in_rounds, branches_one_by_one),
     )
 }
